@@ -1,0 +1,22 @@
+#include "cli/command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace meshwright {
+
+void print_text(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw std::system_error(errno, std::generic_category(), "standard output cannot be written");
+  }
+}
+
+void print_json(const nlohmann::ordered_json& document) { print_text(document.dump(2) + "\n"); }
+
+void add_json_option(CLI::App& command, Session& session) {
+  command.add_flag("--json", session.json, "Print one JSON document instead of text");
+}
+
+}  // namespace meshwright

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace meshwright {
+
+// What every subcommand gets from main.
+struct Session {
+  std::filesystem::path data;  // the folder with the shipped models, clusters and profiles
+  bool json = false;
+  bool quiet = false;
+};
+
+// An option has a value that cannot be used: exit code 2, unlike InputError (a file is wrong).
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Results go to standard output, whole and checked; everything else goes to standard error.
+void print_text(std::string_view text);
+void print_json(const nlohmann::ordered_json& document);
+
+// One function per subcommand: declares its options on `app` and what runs when it is chosen.
+void add_model_command(CLI::App& app, Session& session);
+void add_cluster_command(CLI::App& app, Session& session);
+
+// Adds --json to a subcommand that prints a result.
+void add_json_option(CLI::App& command, Session& session);
+
+}  // namespace meshwright

@@ -1,0 +1,74 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "costmodel/input_error.h"
+
+namespace meshwright {
+namespace {
+
+// The installed program stands beside its data (prefix/bin, prefix/share/meshwright); a program
+// in a build folder uses the source tree's.
+std::filesystem::path find_data_folder() {
+  std::error_code unreadable;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  const auto installed = program.parent_path() / MESHWRIGHT_DATA_FROM_BIN;
+  if (!unreadable && std::filesystem::is_directory(installed)) {
+    return installed.lexically_normal();
+  }
+  return MESHWRIGHT_SOURCE_DATA;
+}
+
+int report(const Session& session, ExitCode code, std::string_view message) {
+  const int number = static_cast<int>(code);
+  if (session.json) {
+    const nlohmann::ordered_json line = {{"error", message}, {"exit_code", number}};
+    std::cerr << line.dump() << '\n';
+  } else {
+    std::cerr << "meshwright: " << message << '\n';
+  }
+  return number;
+}
+
+int run(int argc, char** argv) {
+  Session session{.data = find_data_folder()};
+  CLI::App app{
+      "Meshwright finds, simulates and runs parallel training strategies: give it a model and a\n"
+      "cluster.\n\nExample: meshwright model llama3-8b --seq 8192",
+      "meshwright"};
+  app.set_version_flag("--version", "meshwright " MESHWRIGHT_VERSION);
+  app.add_flag("--quiet", session.quiet, "No progress or notes on standard error");
+  app.require_subcommand(1);
+  app.fallthrough();
+  add_model_command(app, session);
+  add_cluster_command(app, session);
+  try {
+    app.parse(argc, argv);
+    return static_cast<int>(ExitCode::Done);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return report(session, ExitCode::Usage,
+                  std::string(error.what()) + " (--help shows the usage)");
+  } catch (const UsageError& error) {
+    return report(session, ExitCode::Usage, error.what());
+  } catch (const InputError& error) {
+    return report(session, ExitCode::BadInputFile, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(session, ExitCode::OutOfMemory, "out of memory");
+  } catch (const std::system_error& error) {
+    return report(session, ExitCode::InputOutput, error.what());
+  } catch (const std::exception& error) {
+    return report(session, ExitCode::Internal, std::string("internal error: ") + error.what());
+  }
+}
+
+}  // namespace
+}  // namespace meshwright
+
+int main(int argc, char** argv) { return meshwright::run(argc, argv); }
