@@ -6,7 +6,7 @@ set(MESHWRIGHT_SANITIZE "" CACHE STRING "Sanitizers to build with, such as addre
 add_library(meshwright_options INTERFACE)
 target_compile_features(meshwright_options INTERFACE cxx_std_20)
 target_compile_options(meshwright_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                                    -Wno-sign-conversion)
+                                                    -Wno-sign-conversion -Wno-missing-field-initializers)
 target_include_directories(meshwright_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(MESHWRIGHT_WERROR)
   target_compile_options(meshwright_options INTERFACE -Werror)

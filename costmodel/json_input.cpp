@@ -179,11 +179,12 @@ JsonInput JsonInput::child(const json& value, std::string path) const {
   return JsonInput(document_, value, std::move(path));
 }
 
+bool JsonInput::has(std::string_view field) const { return require_object().contains(field); }
+
 std::optional<JsonInput> JsonInput::find(std::string_view field) const {
   const json& object = require_object();
   asked_->emplace(field, true);
   const auto found = object.find(field);
-  // A null is how other programs write "not given".
   if (found == object.end() || found->is_null()) return std::nullopt;
   return child(*found, path_.empty() ? std::string(field) : fmt::format("{}.{}", path_, field));
 }

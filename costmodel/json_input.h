@@ -37,7 +37,8 @@ class JsonInput {
   // `source` stands for the file name in messages.
   static JsonInput parse(std::string_view text, std::string source);
 
-  // Fields of an object.
+  // Fields of an object. A null is the same as a missing field, except to `has`.
+  bool has(std::string_view field) const;
   JsonInput at(std::string_view field) const;
   std::optional<JsonInput> find(std::string_view field) const;
   template <class T>
