@@ -25,6 +25,7 @@ using WeightId = Id<struct WeightTag>;
 using TensorId = Id<struct TensorTag>;
 using OpId = Id<struct OpTag>;
 using DeviceId = Id<struct DeviceTag>;
+using NodeId = Id<struct NodeTag>;
 
 }  // namespace meshwright
 
