@@ -28,7 +28,8 @@ int report(const Session& session, ExitCode code, std::string_view message) {
   const int number = static_cast<int>(code);
   if (session.json) {
     const nlohmann::ordered_json line = {{"error", message}, {"exit_code", number}};
-    std::cerr << line.dump() << '\n';
+    // What was typed need not be UTF-8.
+    std::cerr << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   } else {
     std::cerr << "meshwright: " << message << '\n';
   }
