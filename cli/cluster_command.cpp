@@ -11,6 +11,7 @@
 #include "cli/text_table.h"
 #include "costmodel/cluster_name.h"
 #include "costmodel/input_error.h"
+#include "costmodel/presets.h"
 
 namespace meshwright {
 namespace {
@@ -37,7 +38,7 @@ std::string first_peak_text(const Cluster& cluster) {
 
 void print_preset_table(const Session& session) {
   std::vector<std::vector<std::string>> rows = {{"preset", "devices", "memory", "peak", ""}};
-  for (const std::string& name : cluster_presets(session.data)) {
+  for (const std::string& name : preset_names(session.data / "clusters")) {
     const Cluster cluster = find_cluster(name, session.data);
     rows.push_back({name, std::to_string(device_count(cluster)),
                     to_text(cluster.node_types.front().device.memory.value),
@@ -48,7 +49,7 @@ void print_preset_table(const Session& session) {
 
 void print_preset_json(const Session& session) {
   nlohmann::ordered_json presets = nlohmann::ordered_json::array();
-  for (const std::string& name : cluster_presets(session.data)) {
+  for (const std::string& name : preset_names(session.data / "clusters")) {
     const Cluster cluster = find_cluster(name, session.data);
     presets.push_back({{"name", name},
                        {"description", cluster.description.value_or("")},
@@ -76,7 +77,7 @@ void run(const ClusterOptions& options, const Session& session) {
 Cluster cluster_from_option(const std::string& text, const Session& session) {
   try {
     return find_cluster(text, session.data);
-  } catch (const ClusterNameError& error) {
+  } catch (const NameError& error) {
     throw UsageError(error.what());
   }
 }

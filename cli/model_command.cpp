@@ -1,10 +1,133 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+
 #include "cli/command.h"
+#include "cli/model_option.h"
+#include "cli/model_view.h"
+#include "cli/text_table.h"
+#include "costmodel/graph_file.h"
+#include "costmodel/input_error.h"
+#include "costmodel/json_input.h"
+#include "costmodel/model_name.h"
+#include "costmodel/precision.h"
+#include "costmodel/presets.h"
 
 namespace meshwright {
+namespace {
+
+constexpr auto kFooter =
+    "M is a preset (--list), a Hugging Face config.json, a folder that holds one, or a graph file\n"
+    "(data/README.md). What names no model ends with exit code 2, a bad file with 20.\n\n"
+    "FLOPs are those of matrix products, two per multiply-add, attention over the full square.\n\n"
+    "Examples: meshwright model llama3-8b --seq 8192\n"
+    "          meshwright model gpt2 --kernels unfused --ops";
+
+struct ModelOptions {
+  std::optional<std::string> model;
+  std::optional<std::int64_t> sequence;
+  std::int64_t micro_batch = 1;
+  std::string precision = "bf16";
+  std::string kernels = "flash";
+  std::optional<std::string> graph;
+  bool ops = false;
+  bool list = false;
+};
+
+void print_presets(const Session& session) {
+  std::vector<std::vector<std::string>> rows = {{"preset", "parameters", "active"}};
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const std::string& name : preset_names(session.data / "models")) {
+    const auto count = count_parameters(make_model(read_model(name, session.data)));
+    rows.push_back({name, count_to_text(count.total), count_to_text(count.active)});
+    json.push_back(
+        {{"name", name}, {"parameters", count.total}, {"active_parameters", count.active}});
+  }
+  session.json ? print_json({{"presets", json}}) : print_text(table_text(rows, 0));
+}
+
+ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph) {
+  const auto precision = parse_precision(options.precision);
+  if (!precision) {
+    throw UsageError(fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8",
+                                 printable(options.precision)));
+  }
+  const auto kernels = parse_kernel_set(options.kernels);
+  if (!kernels) {
+    throw UsageError(
+        fmt::format("--kernels {}: expected flash or unfused", printable(options.kernels)));
+  }
+  return {.micro_batch = options.micro_batch,
+          .sequence = sequence_or_default(options.sequence, graph),
+          .element = bytes_per_element(*precision),
+          .kernels = *kernels};
+}
+
+void run(const ModelOptions& options, const Session& session) {
+  if (options.list == options.model.has_value()) {
+    throw UsageError(
+        "give one model: a preset (--list shows them), a config.json, a folder or a graph file");
+  }
+  if (options.list) return print_presets(session);
+  const OpGraph graph = model_from_option(*options.model, session);
+  if (options.graph) write_text_file(*options.graph, graph_text(graph));
+  const ProfileOptions profile = profile_options(options, graph);
+  const Model model = make_model(graph);
+  try {
+    const ModelProfile result = profile_model(model, profile);
+    session.json ? print_json(model_json(model, profile, result))
+                 : print_text(model_text(model, profile, result, options.ops));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--micro-batch {} --seq {}: {}", profile.micro_batch,
+                                 profile.sequence, error.what()));
+  }
+}
+
+}  // namespace
+
+OpGraph model_from_option(const std::string& text, const Session& session) {
+  try {
+    return read_model(text, session.data);
+  } catch (const NameError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::int64_t sequence_or_default(std::optional<std::int64_t> asked, const OpGraph& graph) {
+  constexpr std::int64_t kUsual = 4096;
+  const std::int64_t longest = graph.longest_sequence.value_or(asked.value_or(kUsual));
+  if (asked && *asked > longest) {
+    throw UsageError(fmt::format("--seq {}: {} has learned positions for a sequence of at most {}",
+                                 *asked, printable(graph.name), longest));
+  }
+  return asked.value_or(std::min(kUsual, longest));
+}
 
 void add_model_command(CLI::App& app, Session& session) {
-  (void)app;
-  (void)session;
+  auto* command =
+      app.add_subcommand("model", "What a model is made of and what a step of it costs");
+  command->footer(kFooter);
+  const auto options = std::make_shared<ModelOptions>();
+  command->add_option("M", options->model, "The model");
+  command->add_option("--seq", options->sequence, "Sequence length (4096, or the model's longest)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--micro-batch", options->micro_batch, "Samples at once")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--precision", options->precision, "Of weights and activations")
+      ->capture_default_str();
+  command
+      ->add_option("--kernels", options->kernels,
+                   "What is saved for backward: flash (blocked attention) or unfused")
+      ->capture_default_str();
+  command->add_flag("--ops", options->ops, "Show every op of every block");
+  command->add_option("--graph", options->graph, "Also write the model as a graph file");
+  command->add_flag("--list", options->list, "List the presets");
+  add_json_option(*command, session);
+  command->callback([options, &session] { run(*options, session); });
 }
 
 }  // namespace meshwright

@@ -40,7 +40,7 @@ std::string common_name(std::string_view first, std::string_view second) {
   return join(parts);
 }
 
-// What all ops' names begin with, or how the first and the last are called.
+// What all ops' names begin with, or the first's and the last's name.
 std::string block_name(const std::vector<Op>& ops) {
   auto common = parts_of(ops.front().name);
   for (const Op& op : ops) {
@@ -48,6 +48,7 @@ std::string block_name(const std::vector<Op>& ops) {
     const auto differ = std::mismatch(common.begin(), common.end(), parts.begin(), parts.end());
     common.erase(differ.first, common.end());
   }
+  if (ops.size() == 1 && common.size() > 1) common.pop_back();
   if (!common.empty()) return join(common);
   return ops.front().name + " .. " + ops.back().name;
 }

@@ -1,9 +1,6 @@
 #include "costmodel/model_name.h"
 
-#include <fmt/format.h>
-
 #include "costmodel/graph_file.h"
-#include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
 #include "costmodel/model_import/hugging_face.h"
 #include "costmodel/presets.h"
@@ -27,23 +24,11 @@ std::string name_of_file(const std::filesystem::path& file) {
 
 }  // namespace
 
-OpGraph read_model(const std::string& typed, const std::filesystem::path& data) {
-  const auto folder = data / "models";
-  if (const auto preset = find_preset(folder, typed)) return read_model_file(*preset, typed);
-  std::filesystem::path file = typed;
+OpGraph read_model(std::string_view typed, const std::filesystem::path& data) {
+  auto file = find_file(typed, data / "models", "model");
   std::error_code unreadable;
   if (std::filesystem::is_directory(file, unreadable)) file /= "config.json";
-  const bool looks_like_file = typed.find('/') != std::string::npos || file.extension() == ".json";
-  if (!looks_like_file && !std::filesystem::exists(file, unreadable)) {
-    throw InputError(fmt::format(
-        "model {}: neither a preset nor a file{} (`meshwright model --list` shows the presets)",
-        printable(typed), similar_names(typed, preset_names(folder))));
-  }
   return read_model_file(file, name_of_file(file));
-}
-
-std::vector<std::string> model_presets(const std::filesystem::path& data) {
-  return preset_names(data / "models");
 }
 
 }  // namespace meshwright

@@ -1,18 +1,15 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "costmodel/op_graph.h"
 
 namespace meshwright {
 
 // The graph of what a person typed: a preset of the data folder, a config.json or graph file, or
-// a folder that holds a config.json. A name that is none of these is an InputError that lists
-// similar presets.
-OpGraph read_model(const std::string& typed, const std::filesystem::path& data);
-
-std::vector<std::string> model_presets(const std::filesystem::path& data);
+// a folder that holds a config.json. Throws NameError for what names no model and InputError for a
+// bad file.
+OpGraph read_model(std::string_view typed, const std::filesystem::path& data);
 
 }  // namespace meshwright

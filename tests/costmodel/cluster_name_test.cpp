@@ -6,6 +6,7 @@
 
 #include "costmodel/cluster_file.h"
 #include "costmodel/cluster_shape.h"
+#include "costmodel/presets.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/cluster_examples.h"
 
@@ -15,7 +16,7 @@ namespace {
 Cluster find(std::string_view text) { return find_cluster(text, MESHWRIGHT_DATA); }
 
 void check_refused(const std::string& text, const std::string& problem) {
-  CHECK_THROWS_AS(find(text), ClusterNameError);
+  CHECK_THROWS_AS(find(text), NameError);
   CHECK_THROWS_WITH(find(text), Catch::Contains(problem));
 }
 
@@ -125,7 +126,7 @@ TEST_CASE("a file is read by its path, and may be given a shape") {
 TEST_CASE("a data folder without clusters is told by its name") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(
-      cluster_presets(folder.path()),
+      preset_names(folder.path() / "clusters"),
       (folder.path() / "clusters").string() + ": cannot be read: No such file or directory");
 }
 

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "costmodel/cluster_name.h"
+#include "costmodel/presets.h"
 
 namespace meshwright {
 namespace {
@@ -102,7 +103,7 @@ TEST_CASE("NVLink bridges join pairs, PCIe the rest of the node") {
 }
 
 TEST_CASE("every preset loads, scales out and says where its values come from") {
-  const auto presets = cluster_presets(MESHWRIGHT_DATA);
+  const auto presets = preset_names(MESHWRIGHT_DATA "/clusters");
   CHECK(presets.size() == kPublished.size() + 1);  // and GH200
   for (const std::string& name : presets) {
     CAPTURE(name);

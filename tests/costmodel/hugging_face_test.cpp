@@ -1,0 +1,129 @@
+#include "costmodel/model_import/hugging_face.h"
+
+#include <catch2/catch.hpp>
+
+#include "costmodel/input_error.h"
+#include "costmodel/model.h"
+#include "costmodel/model_name.h"
+#include "costmodel/model_profile.h"
+#include "tests/bad_files.h"
+
+namespace meshwright {
+namespace {
+
+std::int64_t parameters(const std::string& config) {
+  return count_parameters(
+             make_model(read_hugging_face(JsonInput::parse(config, "c.json"), "model")))
+      .total;
+}
+
+void check_refused(const std::string& config, const std::string& message) {
+  CAPTURE(message);
+  CHECK_THROWS_WITH(parameters(config), message);
+}
+
+// A llama with every size different; `more` is added to it.
+std::string llama(const std::string& more = "") {
+  return R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 24, "intermediate_size": 40,
+             "num_hidden_layers": 3, "num_attention_heads": 4)" +
+         more + "}";
+}
+
+}  // namespace
+
+TEST_CASE("the class that a file names decides what counts") {
+  const std::int64_t causal = parameters(llama());
+  CHECK(parameters(llama(R"(, "architectures": ["LlamaForCausalLM"])")) == causal);
+  CHECK(parameters(llama(R"(, "architectures": ["LlamaModel"])")) == causal - 11 * 24);
+  CHECK(parameters(llama(R"(, "tie_word_embeddings": true)")) == causal - 11 * 24);
+  // Biases: q, k, v, o of 24 and gate, up of 40, down of 24, in three layers.
+  CHECK(parameters(llama(R"(, "attention_bias": true)")) == causal + 3 * 4 * 24);
+  CHECK(parameters(llama(R"(, "mlp_bias": true)")) == causal + 3 * (2 * 40 + 24));
+  // Half the key and value heads: two projections of 24 x 12 less a layer.
+  CHECK(parameters(llama(R"(, "num_key_value_heads": 2)")) == causal - 3 * 2 * 24 * 12);
+}
+
+// Published counts of models whose config holds no surprise.
+TEST_CASE("counts of further well-known models are the published ones") {
+  const auto count = [](const char* preset) {
+    return count_parameters(make_model(read_model(preset, MESHWRIGHT_DATA))).total;
+  };
+  CHECK(count("qwen2.5-72b") == 72'706'203'648);
+  CHECK(count("llama2-13b") == 13'015'864'320);
+  CHECK(count("llama3.2-3b") == 3'212'749'824);
+  CHECK(count("gemma-7b") == 8'537'680'896);
+  CHECK(count("opt-350m") == 331'196'416);
+  CHECK(count("bert-large") == 335'174'458);
+  CHECK(count("deepseek-v2") == 235'741'434'880);
+  CHECK(count("deepseek-v2-lite") == 15'706'484'224);
+  CHECK(count("t5-11b") == 11'307'321'344);
+  // 12 L h^2 + 13 L h in the layers, embeddings and the last norm.
+  CHECK(count("gpt-1t") == 128ll * (12ll * 25600 * 25600 + 13 * 25600) +
+                               (51200 + 2048 + 2) * 25600ll);
+}
+
+TEST_CASE("of a multimodal file the text model is read, with its class's defaults") {
+  const OpGraph graph = read_hugging_face(
+      JsonInput::parse(
+          R"({"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"],
+                           "text_config": {"model_type": "llama", "vocab_size": 32064},
+                           "vision_config": {"hidden_size": 1024}})",
+          "c.json"),
+      "llava");
+  // Llama-2-7b with 64 more tokens, embedded and predicted.
+  CHECK(count_parameters(make_model(graph)).total == 6'738'415'616 + 2 * 64 * 4096);
+  CHECK(graph.notes ==
+        std::vector<std::string>{"only the text model is counted: the file's text_config"});
+}
+
+TEST_CASE("an unknown family, a missing or a contradictory field is named") {
+  check_refused(R"({"model_type": "mamba"})",
+                "c.json: model_type: expected a supported family (gpt2, gpt_neox, opt, bloom, "
+                "llama, mistral, qwen2, qwen3, gemma, phi3, mixtral, qwen2_moe, qwen3_moe, "
+                "deepseek_v2, deepseek_v3, bert, roberta, vit, t5), found \"mamba\"");
+  check_refused("{}", "c.json: the field \"model_type\" is missing");
+  check_refused("[]", "c.json: expected an object, found a list of 0 elements");
+  check_refused(R"({"model_type": "gpt2", "vocab_size": 10})",
+                "c.json: the field \"n_embd\" is missing");
+  check_refused(llama(R"(, "architectures": ["LlamaForTokenClassification"])"),
+                "c.json: architectures[0]: expected LlamaForCausalLM or LlamaModel, found "
+                "\"LlamaForTokenClassification\"");
+  check_refused(llama(R"(, "num_key_value_heads": 3)"),
+                "c.json: num_key_value_heads: 4 heads cannot be divided among 3");
+  check_refused(llama(R"(, "head_dim": -1)"),
+                "c.json: head_dim: expected a whole number from 1 to 2147483648, found -1");
+  check_refused(llama(R"(, "rms_norm_eps": "small")"),
+                "c.json: rms_norm_eps: expected a number, found \"small\"");
+  check_refused(llama(R"(, "hidden_act": "mish")"),
+                "c.json: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, "
+                "gelu_fast, silu, swish, relu, tanh, sigmoid, found \"mish\"");
+  check_refused(llama(R"(, "attention_dropout": 1)"),
+                "c.json: attention_dropout: expected a probability of at least 0 and below 1, "
+                "found 1");
+  check_refused(R"({"model_type": "gpt2", "vocab_size": 10, "n_embd": 10, "n_layer": 1,
+                    "n_head": 3, "n_positions": 4})",
+                "c.json: n_head: 10 entries cannot be divided among 3 heads");
+  check_refused(R"({"model_type": "mixtral", "vocab_size": 11, "hidden_size": 24,
+                    "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4,
+                    "num_key_value_heads": 4, "num_local_experts": 2, "num_experts_per_tok": 3})",
+                "c.json: num_experts_per_tok: 3 experts cannot be chosen from 2");
+  check_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
+                    "num_attention_heads": 4, "intermediate_size": 40, "image_size": 225})",
+                "c.json: patch_size: an image of 225 cannot be cut into patches of 16");
+}
+
+TEST_CASE("sizes beyond 64 bits are an error, not a small number") {
+  check_refused(R"({"model_type": "llama", "vocab_size": 2147483648, "hidden_size": 2147483648,
+                    "intermediate_size": 2147483648, "num_hidden_layers": 8,
+                    "num_attention_heads": 1})",
+                "the sizes are too large: 4611686018427387904 * 8 does not fit into 64 bits");
+}
+
+TEST_CASE("truncated and deeply nested configs are refused") {
+  check_refused(R"({"model_type": "llama", "vocab_)",
+                "c.json: line 1, column 32: not valid JSON: invalid string: missing closing quote; "
+                "last read: '\"vocab_'; expected string literal");
+  CHECK_THROWS_AS(parameters("{\"model_type\": " + std::string(100, '[') + "}"), InputError);
+}
+
+}  // namespace meshwright
