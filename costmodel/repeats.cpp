@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 namespace meshwright {
@@ -192,43 +193,57 @@ std::vector<OpRun> candidates(const std::vector<std::size_t>& classes, std::size
   return found;
 }
 
-std::optional<OpRun> best_run(const Wiring& wiring, const std::vector<OpRun>& found) {
+// How much all names of the first repetition have in common, in letters.
+std::size_t common_prefix(const OpGraph& graph, const OpRun& run) {
+  std::string_view common = graph.ops[run.first].name;
+  for (std::size_t i = 0; i < run.length; ++i) {
+    const std::string& name = graph.ops[run.first + i].name;
+    const auto differ = std::mismatch(common.begin(), common.end(), name.begin(), name.end());
+    common = common.substr(0, static_cast<std::size_t>(differ.first - common.begin()));
+  }
+  return common.size();
+}
+
+std::optional<OpRun> best_run(const OpGraph& graph, const Wiring& wiring,
+                              const std::vector<OpRun>& found) {
   constexpr std::size_t kMostTried = 4096;
   std::optional<OpRun> best;
-  std::size_t best_inputs = 0;
+  std::size_t best_inputs = 0, best_prefix = 0;
   const auto covered = [](const OpRun& run) { return run.length * run.count; };
   for (std::size_t i = 0; i < std::min(found.size(), kMostTried); ++i) {
     if (best && covered(found[i]) < covered(*best)) break;
     const auto [wired, inputs] = wiring.wired_alike(found[i]);
     const OpRun run = wiring.ending_where_read(wired);
     if (run.count < 2) continue;
-    if (!best || std::tuple(covered(*best), inputs, run.length) <
-                     std::tuple(covered(run), best_inputs, best->length)) {
+    const std::size_t prefix = common_prefix(graph, run);
+    if (!best || std::tuple(covered(*best), inputs, run.length, best_prefix) <
+                     std::tuple(covered(run), best_inputs, best->length, prefix)) {
       best = run;
       best_inputs = inputs;
+      best_prefix = prefix;
     }
   }
   return best;
 }
 
-void cut(const Wiring& wiring, const std::vector<std::size_t>& classes, std::size_t begin,
-         std::size_t end, std::vector<OpRun>& runs) {
+void cut(const OpGraph& graph, const Wiring& wiring, const std::vector<std::size_t>& classes,
+         std::size_t begin, std::size_t end, std::vector<OpRun>& runs) {
   if (begin == end) return;
-  const auto best = best_run(wiring, candidates(classes, begin, end));
+  const auto best = best_run(graph, wiring, candidates(classes, begin, end));
   if (!best) {
     runs.push_back({begin, end - begin, 1});
     return;
   }
-  cut(wiring, classes, begin, best->first, runs);
+  cut(graph, wiring, classes, begin, best->first, runs);
   runs.push_back(*best);
-  cut(wiring, classes, best->end(), end, runs);
+  cut(graph, wiring, classes, best->end(), end, runs);
 }
 
 }  // namespace
 
 std::vector<OpRun> find_repeats(const OpGraph& graph) {
   std::vector<OpRun> runs;
-  cut(Wiring(graph), shape_classes(graph), 0, graph.ops.size(), runs);
+  cut(graph, Wiring(graph), shape_classes(graph), 0, graph.ops.size(), runs);
   return runs;
 }
 
