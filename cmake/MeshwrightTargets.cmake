@@ -5,7 +5,10 @@ set(MESHWRIGHT_SANITIZE "" CACHE STRING "Sanitizers to build with, such as addre
 
 add_library(meshwright_options INTERFACE)
 target_compile_features(meshwright_options INTERFACE cxx_std_20)
+# Members left out of a designated initializer have their defaults: that is what they are for.
 target_compile_options(meshwright_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                                    -Wno-missing-field-initializers)
+                                                    -Wno-sign-conversion
                                                     -Wno-sign-conversion -Wno-missing-field-initializers)
 target_include_directories(meshwright_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(MESHWRIGHT_WERROR)
@@ -13,7 +16,8 @@ if(MESHWRIGHT_WERROR)
 endif()
 if(MESHWRIGHT_SANITIZE)
   target_compile_options(meshwright_options INTERFACE -fsanitize=${MESHWRIGHT_SANITIZE}
-                                                      -fno-omit-frame-pointer)
+                                                      -fno-omit-frame-pointer
+                                                      -fno-sanitize-recover=all)
   target_link_options(meshwright_options INTERFACE -fsanitize=${MESHWRIGHT_SANITIZE})
 endif()
 
@@ -27,11 +31,20 @@ function(add_module name)
                                 PRIVATE ${ARG_PRIVATE_DEPENDS})
 endfunction()
 
-# add_module_test(name SOURCES file... DEPENDS target...)
-# One Catch2 program per folder of tests/, registered with CTest as a whole.
+# Everything that thread_tests names is built when only threads are of interest (thread sanitizer).
+add_custom_target(thread_tests)
+
+# add_module_test(name [THREADS] SOURCES file... DEPENDS target...)
+# One Catch2 program per folder of tests/, registered with CTest as a whole. THREADS: its cases
+# tagged [threads] are a CTest test of their own, name_threads with the label threads.
 function(add_module_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE catch_main ${ARG_DEPENDS})
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  add_test(NAME ${name} COMMAND ${name} ~[threads] WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(ARG_THREADS)
+    add_test(NAME ${name}_threads COMMAND ${name} [threads] WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name}_threads PROPERTIES LABELS threads)
+    add_dependencies(thread_tests ${name})
+  endif()
 endfunction()
