@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace meshwright {
+namespace {
+
+// Which other folders a folder may include from. tests/ may include everything.
+const std::map<std::string, std::vector<std::string>> kMayInclude = {
+    {"costmodel", {}},
+    {"simulator", {"costmodel"}},
+    {"planner", {"costmodel", "simulator"}},
+    {"executor", {"costmodel", "simulator"}},
+    {"cli", {"costmodel", "simulator", "planner", "executor"}},
+    {"gui", {"costmodel", "simulator", "planner", "executor"}},
+};
+
+// Where a library's headers may be included: by files whose path matches. The tests of a folder may
+// what the folder may.
+struct LibraryRule {
+  std::string name;
+  std::regex header;
+  std::regex file;
+};
+const std::vector<LibraryRule> kLibraries = {
+    {"Qt", std::regex("Q([A-Z]|t[A-Z]).*"), std::regex("gui/.*")},
+    {"Boost.Graph", std::regex("boost/graph/.*"), std::regex(".*\\.cpp")},
+    {"SQLite", std::regex("(SQLiteCpp/|sqlite3).*"), std::regex("costmodel/.*")},
+    {"OR-Tools", std::regex("ortools/.*"), std::regex("planner/.*")},
+    {"protozero", std::regex("protozero/.*"), std::regex("(planner|costmodel/model_import)/.*")},
+    {"CLI11", std::regex("CLI/.*"), std::regex("cli/.*")},
+};
+
+std::string first_folder(const std::string& path) { return path.substr(0, path.find('/')); }
+
+std::string without_tests(const std::string& path) {
+  return path.starts_with("tests/") ? path.substr(6) : path;
+}
+
+bool is_project_folder(const std::string& folder) {
+  return kMayInclude.contains(folder) || folder == "tests";
+}
+
+// What is wrong with `file` (its path from the top folder) including `header`.
+std::vector<std::string> faults_of_include(const std::string& file, const std::string& header,
+                                           bool quoted) {
+  std::vector<std::string> faults;
+  const std::string from = first_folder(file);
+  const std::string to = first_folder(header);
+  if (quoted && !is_project_folder(to)) {
+    faults.push_back("not named from the top folder");
+  }
+  if (is_project_folder(to) && from != "tests" && from != to &&
+      std::ranges::count(kMayInclude.at(from), to) == 0) {
+    faults.push_back(fmt::format("{} does not know {}", from, to));
+  }
+  for (const LibraryRule& rule : kLibraries) {
+    if (std::regex_match(header, rule.header) &&
+        !std::regex_match(without_tests(file), rule.file)) {
+      faults.push_back(rule.name + " does not belong here");
+    }
+  }
+  return faults;
+}
+
+std::vector<std::string> faults_of_text(const std::string& file, std::istream& text) {
+  static const std::regex include(R"re(\s*#\s*include\s*([<"])([^>"]+)[>"].*)re");
+  std::vector<std::string> faults;
+  std::string line;
+  for (int number = 1; std::getline(text, line); ++number) {
+    std::smatch match;
+    if (std::regex_match(line, match, include)) {
+      for (const auto& fault : faults_of_include(file, match[2], match[1] == "\"")) {
+        faults.push_back(fmt::format("{}:{}: {}: {}", file, number, match[2].str(), fault));
+      }
+    }
+  }
+  return faults;
+}
+
+std::vector<std::string> faults_of_line(const std::string& file, const std::string& line) {
+  std::istringstream text(line);
+  return faults_of_text(file, text);
+}
+
+std::vector<std::filesystem::path> source_files(const std::filesystem::path& top) {
+  std::vector<std::filesystem::path> files;
+  for (const char* folder :
+       {"costmodel", "simulator", "planner", "executor", "cli", "gui", "tests"}) {
+    if (!std::filesystem::is_directory(top / folder)) {
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(top / folder)) {
+      const auto ending = entry.path().extension();
+      if (ending == ".h" || ending == ".cpp" || ending == ".cu" || ending == ".cuh") {
+        files.push_back(entry.path());
+      }
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("every include goes the way the design says") {
+  const std::filesystem::path top = MESHWRIGHT_SOURCE;
+  const auto files = source_files(top);
+  CHECK(files.size() > 20);
+  std::vector<std::string> faults;
+  for (const auto& file : files) {
+    std::ifstream text(file);
+    REQUIRE(text);
+    std::ranges::copy(faults_of_text(file.lexically_relative(top).generic_string(), text),
+                      std::back_inserter(faults));
+  }
+  CHECK(faults == std::vector<std::string>{});
+}
+
+TEST_CASE("a wrong include is found") {
+  const auto wrong = GENERATE(table<std::string, std::string>({
+      {"costmodel/a.h", "#include \"simulator/plan.h\""},
+      {"simulator/a.cpp", "#include \"planner/search.h\""},
+      {"planner/a.cpp", "#include \"executor/worker.h\""},
+      {"executor/cpu/a.cu", "  #  include \"planner/search.h\"  // why not"},
+      {"cli/a.cpp", "#include \"gui/window.h\""},
+      {"gui/a.cpp", "#include \"cli/command.h\""},
+      {"planner/a.cpp", "#include \"tests/bad_files.h\""},
+      {"costmodel/a.cpp", "#include <planner/search.h>"},
+      {"costmodel/a.cpp", "#include \"units.h\""},
+      {"cli/a.cpp", "#include <QString>"},
+      {"planner/a.cpp", "#include <QtCore/QString>"},
+      {"simulator/relayout.h", "#include <boost/graph/adjacency_list.hpp>"},
+      {"planner/a.cpp", "#include <SQLiteCpp/Database.h>"},
+      {"executor/a.cpp", "#include <sqlite3.h>"},
+      {"costmodel/units.cpp", "#include <protozero/pbf_reader.hpp>"},
+      {"tests/cli/a.cpp", "#include <ortools/sat/cp_model.h>"},
+      {"planner/a.cpp", "#include <CLI/App.hpp>"},
+  }));
+  const auto& [file, line] = wrong;
+  CAPTURE(file, line);
+  CHECK(faults_of_line(file, line).size() == 1);
+}
+
+TEST_CASE("a right include is not found fault with") {
+  const auto right = GENERATE(table<std::string, std::string>({
+      {"simulator/a.h", "#include \"costmodel/units.h\""},
+      {"planner/a.h", "#include \"planner/search.h\""},
+      {"cli/a.cpp", "#include <CLI/App.hpp>"},
+      {"gui/a.h", "#include <QMainWindow>"},
+      {"tests/gui/a.cpp", "#include <QTest>"},
+      {"simulator/relayout.cpp", "#include <boost/graph/adjacency_list.hpp>"},
+      {"costmodel/model_import/onnx.cpp", "#include <protozero/pbf_reader.hpp>"},
+      {"costmodel/a.cpp", "// #include \"planner/search.h\""},
+      {"tests/planner/a.cpp", "#include \"executor/worker.h\""},
+  }));
+  const auto& [file, line] = right;
+  CAPTURE(file, line);
+  CHECK(faults_of_line(file, line).empty());
+}
+
+TEST_CASE("a wrong include is reported with its place") {
+  CHECK(faults_of_line("planner/a.cpp", "\n#include \"executor/worker.h\"") ==
+        std::vector<std::string>{
+            "planner/a.cpp:2: executor/worker.h: planner does not know executor"});
+}
+
+}  // namespace meshwright
