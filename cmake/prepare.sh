@@ -22,7 +22,8 @@ give_up() {
 show_progress() {
   local log=$1 words=$2 pause=1
   while read -r -t $pause _ || (($? > 128)); do
-    say "${words:-  $(tail -n 1 "$log" | cut -c 1-90)}"
+    [[ $words ]] || words="  $(grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-90)"
+    say "$words"
     words=''
     pause=5
   done
@@ -107,7 +108,7 @@ fetch_ortools() {
   run_quietly "$log" "downloading..." \
     "$python" -m pip download --no-deps --only-binary=:all: --progress-bar off \
     --dest "$part/wheel" "ortools==$version" ||
-    give_up "OR-Tools cannot be downloaded ($(reason_in "$log")); log: $log"
+    give_up "OR-Tools cannot be downloaded; is the network there? ($(reason_in "$log")); log: $log"
   run_quietly "$log" "unpacking..." unzip -q "$part"/wheel/*.whl \
     'ortools/.libs/*' 'ortools.libs/*' '*.dist-info/*' -d "$part/unpacked" ||
     give_up "OR-Tools cannot be unpacked ($(reason_in "$log")); log: $log"
