@@ -144,7 +144,7 @@ locked() {
   local lock status=0
   mkdir -p "$root/build" || give_up "$root/build cannot be made"
   exec {lock}>"$root/build/lock"
-  if ! flock -n "$lock"; then
+  if ! flock -w 1 "$lock"; then
     say "waiting for another build in $root"
     flock "$lock"
   fi
