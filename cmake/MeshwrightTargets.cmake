@@ -7,9 +7,8 @@ add_library(meshwright_options INTERFACE)
 target_compile_features(meshwright_options INTERFACE cxx_std_20)
 # Members left out of a designated initializer have their defaults: that is what they are for.
 target_compile_options(meshwright_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                                    -Wno-missing-field-initializers)
                                                     -Wno-sign-conversion
-                                                    -Wno-sign-conversion -Wno-missing-field-initializers)
+                                                    -Wno-missing-field-initializers)
 target_include_directories(meshwright_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(MESHWRIGHT_WERROR)
   target_compile_options(meshwright_options INTERFACE -Werror)
