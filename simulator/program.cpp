@@ -1,0 +1,97 @@
+#include "simulator/program.h"
+
+#include <fmt/format.h>
+
+namespace meshwright {
+namespace {
+
+// FNV-1a over the parts of a program that decide what runs.
+class Hash {
+ public:
+  void add(std::uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) {
+      hash_ = (hash_ ^ (value >> (8 * byte) & 0xff)) * 0x100000001b3u;
+    }
+  }
+  void add(std::string_view text) {
+    add(text.size());
+    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+std::string transfer_text(const Transfer& transfer) {
+  std::string members;
+  for (const DeviceId device : transfer.group) {
+    members += fmt::format("{}{}", members.empty() ? "" : ",", device.index());
+  }
+  return fmt::format("{} {} [{}] {}+{}", to_text(transfer.kind), to_text(transfer.purpose), members,
+                     transfer.offset, transfer.count);
+}
+
+}  // namespace
+
+std::string_view to_text(Component component) {
+  switch (component) {
+    case Component::Weights:
+      return "weights";
+    case Component::Gradients:
+      return "gradients";
+    case Component::Optimizer:
+      return "optimizer";
+    case Component::Activations:
+      return "activations";
+    case Component::Transfers:
+      return "transfers";
+    case Component::Workspace:
+      return "workspace";
+  }
+  return "";
+}
+
+Bytes bytes_of(const Buffer& buffer, Precision precision) {
+  return bytes_per_element(buffer.element, precision) * buffer.count;
+}
+
+std::uint64_t hash_of(const Program& program) {
+  Hash hash;
+  hash.add(program_text(program));
+  for (const Kernel& kernel : program.kernels) {
+    for (const Operand& operand : kernel.operands) {
+      hash.add(static_cast<std::uint64_t>(operand.offset));
+      for (const std::int64_t size : operand.sizes) hash.add(static_cast<std::uint64_t>(size));
+      for (const std::int64_t step : operand.strides) hash.add(static_cast<std::uint64_t>(step));
+    }
+  }
+  for (const Buffer& buffer : program.buffers) hash.add(static_cast<std::uint64_t>(buffer.count));
+  return hash.value();
+}
+
+std::string program_text(const Program& program) {
+  std::string text;
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
+    text += fmt::format("{:>5} {:<12}", i, program.lanes[task.lane.index()]);
+    text += task.microbatch ? fmt::format(" m{:<3}", *task.microbatch) : std::string("     ");
+    if (task.kind == TaskKind::Kernel) {
+      const Kernel& kernel = program.kernel(task);
+      text += fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);
+    } else {
+      text += " " + transfer_text(program.transfer(task));
+    }
+    text += " (";
+    const auto operands = program.operands_of(task);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      text += fmt::format("{}{}", o == 0 ? "" : ", ", program.buffers[operands[o].index()].name);
+    }
+    text += ")";
+    for (const TaskId wait : program.waits_of(task)) text += fmt::format(" after {}", wait.index());
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace meshwright
