@@ -24,8 +24,14 @@ class CostModel {
   virtual Price transfer(const Transfer& transfer, Precision precision) const = 0;
 };
 
+// What a device multiplies matrices at. A precision it has no peak for is computed in the next
+// one before it in kPrecisions that it has one for (fp8 in bf16, bf16 in fp16, tf32 in fp32). With
+// none before, it takes as many operations of the next one after it as it is times as wide: fp64
+// on a device that only knows fp32 runs at half the speed.
+FlopsPerSecond peak_of(const DeviceType& device, Precision precision);
+
 // Kernels by their roofline, transfers by latency and bandwidth of the outermost level their group
-// needs.
+// needs. The formulas with their sources stand in cost_model.cpp.
 class FormulaCosts : public CostModel {
  public:
   explicit FormulaCosts(const Cluster& cluster) : cluster_(cluster) {}
