@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "costmodel/kernel.h"
+#include "costmodel/transfer.h"
+#include "costmodel/units.h"
+#include "simulator/program.h"
+#include "simulator/timeline.h"
+
+namespace meshwright {
+
+// What a device does during a step, every moment counted once: a kernel runs in its compute lane;
+// or none does and a transfer is under way (exposed; where there are several, the one that started
+// first counts); or it is idle. A transfer is under way from when all members of its group are
+// ready, so waiting for another device is idle time.
+struct TimeParts {
+  std::map<KernelPart, Seconds> kernels;  // every part, also those that took no time
+  std::map<Purpose, Seconds> transfers;   // every purpose the program has
+  Seconds idle;
+  friend bool operator==(const TimeParts&, const TimeParts&) = default;
+};
+
+TimeParts time_parts(const Program& program, const DeviceTimeline& device, Seconds step);
+
+Seconds kernel_time(const TimeParts& parts);
+// Names as reports have them: "forward", "optimizer", "tensor_transfer", "idle". They add up to the
+// step.
+std::vector<std::pair<std::string, Seconds>> named_parts(const TimeParts& parts);
+
+}  // namespace meshwright
