@@ -148,10 +148,12 @@ class ModelBuilder {
     const GraphOp& second = op_at(run, run.count > 1 ? 1 : 0, a);
     Op op{.kind = first.kind,
           .name = name_at(run, first.name, second.name),
+          .names = {},
           .inputs = {},
           .weights = {},
           .outputs = {},
           .attributes = first.attributes};
+    for (std::size_t r = 0; r < run.count; ++r) op.names.push_back(op_at(run, r, a).name);
     for (std::size_t i = 0; i < first.inputs.size(); ++i) {
       op.inputs.push_back(own_.at(input_key(run, a, i)));
     }

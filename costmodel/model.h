@@ -27,7 +27,8 @@ struct WeightUse {
 
 struct Op {
   OpKind kind = OpKind::Generic;
-  std::string name;  // a '*' stands for the repetition
+  std::string name;                // a '*' stands for what differs among the repetitions
+  std::vector<std::string> names;  // one per repetition
   std::vector<TensorId> inputs;
   std::vector<WeightUse> weights;
   std::vector<TensorId> outputs;
@@ -77,6 +78,9 @@ struct Model {
 
 // Finds the repeated blocks of a checked graph. Time O(ops^2).
 Model make_model(const OpGraph& graph);
+
+// The graph again, op by op: make_model's inverse.
+OpGraph unroll(const Model& model);
 
 const Weight& weight_of(const Model& model, const Block& block, const WeightUse& use);
 

@@ -2,26 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "simulator/hash.h"
+
 namespace meshwright {
 namespace {
-
-// FNV-1a over the parts of a program that decide what runs.
-class Hash {
- public:
-  void add(std::uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) {
-      hash_ = (hash_ ^ (value >> (8 * byte) & 0xff)) * 0x100000001b3u;
-    }
-  }
-  void add(std::string_view text) {
-    add(text.size());
-    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  std::uint64_t value() const { return hash_; }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
-};
 
 std::string transfer_text(const Transfer& transfer) {
   std::string members;

@@ -66,7 +66,9 @@ struct WeightShard {
   std::vector<std::int64_t> sizes;  // of the shard
   BufferId weight, gradient;
   std::int64_t offset = 0;  // in both, in elements
-  bool counted = true;      // false where another device counts the same numbers
+  // Elements of the flattened shard whose final gradient and optimizer state the device holds.
+  std::int64_t owned_first = 0, owned_count = 0;
+  bool counted = true;  // false where another device counts the same numbers
   friend bool operator==(const WeightShard&, const WeightShard&) = default;
 };
 

@@ -58,8 +58,8 @@ TEST_CASE("counts of further well-known models are the published ones") {
   CHECK(count("deepseek-v2-lite") == 15'706'484'224);
   CHECK(count("t5-11b") == 11'307'321'344);
   // 12 L h^2 + 13 L h in the layers, embeddings and the last norm.
-  CHECK(count("gpt-1t") == 128ll * (12ll * 25600 * 25600 + 13 * 25600) +
-                               (51200 + 2048 + 2) * 25600ll);
+  CHECK(count("gpt-1t") ==
+        128ll * (12ll * 25600 * 25600 + 13 * 25600) + (51200 + 2048 + 2) * 25600ll);
 }
 
 TEST_CASE("of a multimodal file the text model is read, with its class's defaults") {

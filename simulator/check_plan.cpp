@@ -1,0 +1,292 @@
+#include "simulator/check_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "costmodel/input_error.h"
+#include "costmodel/op_rules.h"
+#include "simulator/lowering/op_sharding.h"
+#include "simulator/lowering/pipeline_order.h"
+#include "simulator/source_hash.h"
+
+namespace meshwright {
+namespace {
+
+class PlanCheck {
+ public:
+  PlanCheck(const Plan& plan, const Model& model, const Cluster& cluster)
+      : plan_(plan), model_(model), cluster_(cluster) {}
+
+  std::vector<std::string> run() {
+    check_sources();
+    check_slots();
+    check_batch();
+    check_state();
+    const PlannedGraph planned = plan_graph(model_, plan_);
+    check_chunks(planned);
+    check_kinds(planned);
+    check_layouts();
+    // What follows relies on slots, chunks and layouts.
+    if (problems_.empty()) check_tensors(planned);
+    if (problems_.empty()) check_order();
+    return std::move(problems_);
+  }
+
+ private:
+  template <class... Arguments>
+  void add(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+    problems_.push_back(fmt::format(text, std::forward<Arguments>(arguments)...));
+  }
+
+  void check_sources() {
+    if (plan_.model.hash != source_hash(model_)) {
+      add("the plan was made for another model: {}", printable(plan_.model.name));
+    }
+    if (plan_.cluster.hash != source_hash(cluster_)) {
+      add("the plan was made for another cluster: {}", printable(plan_.cluster.name));
+    }
+  }
+
+  void check_slots() {
+    if (plan_.slots.empty()) add("there are no slots");
+    std::set<DeviceId> seen;
+    for (std::size_t s = 0; s < plan_.slots.size(); ++s) {
+      const Slot& slot = plan_.slots[s];
+      std::int64_t product = 1;
+      for (const MeshAxis& axis : slot.axes) {
+        product *= axis.size;
+        if (axis.name != "dp" && axis.name != "tp") {
+          add("slot {}: the axis {} is not lowered yet", s, printable(axis.name));
+        }
+      }
+      if (product != static_cast<std::int64_t>(slot.devices.size())) {
+        add("slot {}: its axes have {} places for {} devices", s, product, slot.devices.size());
+      }
+      if (slot.axes != plan_.slots.front().axes) {
+        add("slot {}: a mesh that differs from slot 0's is not lowered yet", s);
+      }
+      for (const DeviceId device : slot.devices) {
+        if (!seen.insert(device).second) add("device {} stands twice", device.index());
+        if (static_cast<std::int64_t>(device.index()) >= device_count(cluster_)) {
+          add("device {}: the cluster has {}", device.index(), device_count(cluster_));
+        }
+      }
+    }
+  }
+
+  void check_batch() {
+    const std::int64_t dp = plan_.slots.empty() ? 1 : axis_size(plan_.slots.front(), "dp");
+    if (plan_.global_batch % (dp * plan_.micro_batch) != 0) {
+      add("a global batch of {} cannot be cut into dp={} times micro-batches of {}",
+          plan_.global_batch, dp, plan_.micro_batch);
+    }
+    if (model_.longest_sequence && plan_.sequence > *model_.longest_sequence) {
+      add("a sequence of {}: the model has positions for {}", plan_.sequence,
+          *model_.longest_sequence);
+    }
+  }
+
+  void check_state() {
+    if (plan_.zero > 1) add("zero={}: only 0 and 1 are lowered yet", plan_.zero);
+    if (!plan_.recompute.empty()) add("recomputation is not lowered yet");
+  }
+
+  void check_chunks(const PlannedGraph& planned) {
+    std::size_t next = 0;
+    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+      const Chunk& chunk = plan_.chunks[c];
+      if (chunk.first_op != next || chunk.end_op <= chunk.first_op) {
+        add("chunk {}: ops {} to {}, expected them to start at {}", c, chunk.first_op, chunk.end_op,
+            next);
+      }
+      if (chunk.slot != c)
+        add("chunk {}: on slot {}, only slot {} is lowered yet", c, chunk.slot, c);
+      next = chunk.end_op;
+    }
+    if (next != planned.graph.ops.size()) {
+      add("the chunks hold {} ops, the model has {}", next, planned.graph.ops.size());
+    }
+    if (plan_.chunks.size() != plan_.slots.size()) {
+      add("{} chunks on {} slots: only one each is lowered yet", plan_.chunks.size(),
+          plan_.slots.size());
+    }
+  }
+
+  static bool is_lowered(OpKind kind) {
+    switch (kind) {
+      case OpKind::Embedding:
+      case OpKind::Matmul:
+      case OpKind::LayerNorm:
+      case OpKind::Attention:
+      case OpKind::Activation:
+      case OpKind::Dropout:
+      case OpKind::Add:
+      case OpKind::Split:
+      case OpKind::CrossEntropy:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void check_kinds(const PlannedGraph& planned) {
+    std::set<OpKind> refused;
+    for (const GraphOp& op : planned.graph.ops) {
+      if (!is_lowered(op.kind) && refused.insert(op.kind).second) {
+        add("op {}: {} is not lowered yet", printable(op.name), to_text(op.kind));
+      }
+      const auto* attention = std::get_if<AttentionAttributes>(&op.attributes);
+      const bool special =
+          attention && (attention->alibi || attention->window || op.inputs.size() > 3);
+      if (special && refused.insert(op.kind).second) {
+        add("op {}: attention with a bias or a window is not lowered yet", printable(op.name));
+      }
+    }
+    for (const GraphWeight& weight : planned.graph.weights) {
+      if (weight.frozen) {
+        add("{}: frozen weights are not lowered yet", printable(weight.name));
+        break;
+      }
+    }
+    if (planned.graph.ops.back().kind != OpKind::CrossEntropy) {
+      add("the model has no loss to train with");
+    }
+  }
+
+  void check_layouts() {
+    for (const OpLayout& layout : plan_.layouts) {
+      bool found = false;
+      for (const Block& block : model_.blocks) {
+        for (const Op& op : block.ops) {
+          if (op.name != layout.op || found) continue;
+          found = true;
+          check_layout(layout, view_of(model_, block, op));
+        }
+      }
+      if (!found) add("layout {}: the model has no such op", printable(layout.op));
+    }
+  }
+
+  void check_layout(const OpLayout& layout, const OpView& view) {
+    bool sums = false, widens = false;
+    for (const auto& [name, axes] : layout.work) {
+      const auto dim = std::find_if(model_.dims.begin(), model_.dims.end(),
+                                    [&](const Dim& d) { return d.name == name; });
+      if (dim == model_.dims.end()) {
+        add("layout {}: no dimension {}", layout.op, printable(name));
+        continue;
+      }
+      const DimUse use = use_of(view, DimId(static_cast<std::size_t>(dim - model_.dims.begin())));
+      check_axes(layout, *dim, axes);
+      const bool loss = view.op->kind == OpKind::CrossEntropy;
+      if (use == DimUse::Whole || (use == DimUse::Normalized && !loss) ||
+          dim->role != DimRole::Fixed) {
+        add("layout {}: splitting {} is not lowered yet", layout.op, name);
+      }
+      (use == DimUse::Contracted ? sums : widens) = true;
+    }
+    const bool matmul = view.op->kind == OpKind::Matmul;
+    const bool reduces = sums && (matmul || view.op->kind == OpKind::Embedding);
+    check_steps(layout, "relayout", layout.relayout, reduces);
+    check_steps(layout, "gradient_relayout", layout.gradient_relayout, widens && matmul);
+  }
+
+  void check_axes(const OpLayout& layout, const Dim& dim, const std::vector<std::string>& axes) {
+    if (axes != std::vector<std::string>{"tp"}) {
+      add("layout {}: {} over anything but tp is not lowered yet", layout.op, dim.name);
+      return;
+    }
+    const std::int64_t tp = plan_.slots.empty() ? 1 : axis_size(plan_.slots.front(), "tp");
+    if (dim.size < tp) {
+      add("layout {}: {} is {}, which cannot be split over tp={}", layout.op, dim.name, dim.size,
+          tp);
+    }
+  }
+
+  void check_steps(const OpLayout& layout, std::string_view field,
+                   const std::vector<std::string>& steps, bool reduces) {
+    const std::vector<std::string> want =
+        reduces ? std::vector<std::string>{"all_reduce tp"} : std::vector<std::string>{};
+    if (steps != want) {
+      add("layout {}: {}: expected {}, other steps are not lowered yet", layout.op, field,
+          reduces ? "\"all_reduce tp\"" : "no steps");
+    }
+  }
+
+  // Readers must take a tensor as its producer leaves it, and all users of a weight must split it
+  // alike.
+  void check_tensors(const PlannedGraph& planned) {
+    const Placement placement(plan_, plan_.slots.front().devices.front());
+    const OpSharding sharding(planned, plan_, placement);
+    std::map<WeightId, std::vector<std::int64_t>> weights;
+    std::set<std::string> told;
+    for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+      for (const TensorId input : planned.graph.ops[op].inputs) {
+        const std::size_t producer = planned.producer[input.index()];
+        for (const DimId dim : planned.graph.tensors[input.index()].dims) {
+          const bool left = producer < planned.graph.ops.size() && sharding.is_split(producer, dim);
+          if (sharding.is_split(op, dim) != left && told.insert(planned.patterns[op]).second) {
+            add("op {}: reads {} split otherwise than it is produced, which is not lowered yet",
+                planned.patterns[op], planned.graph.dims[dim.index()].name);
+          }
+        }
+      }
+      for (const WeightId weight : planned.graph.ops[op].weights) {
+        const auto sizes = sharding.weight_sizes(op, weight);
+        if (weights.try_emplace(weight, sizes).first->second != sizes) {
+          add("weight {}: its users split it differently",
+              printable(planned.graph.weights[weight.index()].name));
+        }
+      }
+    }
+  }
+
+  void check_order() {
+    if (plan_.order.size() != plan_.slots.size()) {
+      add("{} orders for {} slots", plan_.order.size(), plan_.slots.size());
+      return;
+    }
+    const std::int64_t microbatches = microbatch_count(plan_);
+    for (std::size_t s = 0; s < plan_.order.size(); ++s) {
+      std::map<std::pair<EntryKind, std::int32_t>, int> seen;
+      for (const OrderEntry& entry : plan_.order[s]) {
+        if (entry.chunk != static_cast<std::int32_t>(s) || entry.microbatch >= microbatches) {
+          add("slot {}: {} is not a chunk and micro-batch of it", s, to_text(entry));
+        }
+        ++seen[{entry.kind, entry.microbatch}];
+      }
+      for (std::int32_t m = 0; m < microbatches; ++m) check_entries(s, m, seen);
+    }
+    if (problems_.empty() && !unit_times(plan_))
+      add("the orders of the slots wait for each other in a circle");
+  }
+
+  void check_entries(std::size_t slot, std::int32_t m,
+                     std::map<std::pair<EntryKind, std::int32_t>, int>& seen) {
+    const int whole = seen[{EntryKind::Backward, m}];
+    const int input = seen[{EntryKind::InputGradient, m}];
+    const int weight = seen[{EntryKind::WeightGradient, m}];
+    const bool once =
+        (whole == 1 && input == 0 && weight == 0) || (whole == 0 && input == 1 && weight == 1);
+    if (seen[{EntryKind::Forward, m}] != 1 || !once) {
+      add("slot {}: micro-batch {} needs one forward and one backward (or I and W once each)", slot,
+          m);
+    }
+  }
+
+  const Plan& plan_;
+  const Model& model_;
+  const Cluster& cluster_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_plan(const Plan& plan, const Model& model, const Cluster& cluster) {
+  return PlanCheck(plan, model, cluster).run();
+}
+
+}  // namespace meshwright

@@ -1,0 +1,212 @@
+#include "simulator/lowering/gradient_sync.h"
+
+#include <algorithm>
+
+namespace meshwright {
+namespace {
+
+Operand range(std::int64_t offset, std::int64_t count, bool written = false) {
+  Operand operand = dense_operand({count}, BufferElement::Real, offset);
+  operand.written = written;
+  return operand;
+}
+
+Operand doubles(std::int64_t count, bool written = false) {
+  Operand operand = dense_operand({count}, BufferElement::Double);
+  operand.written = written;
+  return operand;
+}
+
+class StepEnd {
+ public:
+  StepEnd(ProgramWriter& writer, const Program& program, const WeightBuckets& weights,
+          const Plan& plan, const Placement& placement, std::int64_t after)
+      : writer_(writer),
+        program_(program),
+        weights_(weights),
+        plan_(plan),
+        placement_(placement),
+        time_(after) {}
+
+  void add(const std::vector<bool>& synced) {
+    add_tied();
+    ++time_;
+    for (std::size_t b = 0; b < weights_.buckets.size(); ++b) {
+      if (!synced[b]) add_bucket_sync(writer_, weights_.buckets[b], plan_, placement_, next());
+    }
+    ++time_;
+    if (program_.loss) {
+      writer_.add_transfer_task({.kind = TransferKind::AllReduce,
+                                 .purpose = Purpose::Loss,
+                                 .group = placement_.group("dp"),
+                                 .count = 1,
+                                 .element = BufferElement::Double},
+                                *program_.loss, next());
+    }
+    ++time_;
+    add_norm();
+    ++time_;
+    for (const Bucket& bucket : weights_.buckets) add_update(bucket);
+  }
+
+ private:
+  OrderKey next() { return {time_, static_cast<std::int32_t>(placement_.slot()), index_++}; }
+
+  // Gradients of one weight from several ops of this device, then from several slots.
+  void add_tied() {
+    for (const Bucket& bucket : weights_.buckets) {
+      if (!bucket.tied) continue;
+      const std::size_t shard = bucket.shards.front();
+      const std::int64_t count = element_count(dense_operand(program_.weights[shard].sizes));
+      for (const WeightUsed& use : weights_.uses) {
+        if (use.shard == shard && use.own_gradient) add_use(bucket, use, count);
+      }
+      std::vector<DeviceId> group;
+      for (const std::size_t slot : bucket.slots) group.push_back(placement_.peer(slot));
+      writer_.add_transfer_task({.kind = TransferKind::AllReduce,
+                                 .purpose = Purpose::Tied,
+                                 .group = group,
+                                 .count = count},
+                                bucket.gradients, next());
+    }
+  }
+
+  void add_use(const Bucket& bucket, const WeightUsed& use, std::int64_t count) {
+    Kernel kernel{.kind = KernelKind::Sum, .part = KernelPart::InputGradient};
+    kernel.operands = {range(0, count), range(0, count), range(0, count, true)};
+    kernel.has_addend = true;
+    kernel.name = program_.weights[use.shard].name;
+    writer_.add_kernel_task(std::move(kernel),
+                            {*use.own_gradient, bucket.gradients, bucket.gradients}, next());
+  }
+
+  // Devices whose gradients together are all gradients, each counted once.
+  std::vector<DeviceId> norm_group() const {
+    std::vector<DeviceId> group;
+    for (const Slot& slot : plan_.slots) {
+      for (const DeviceId device : slot.devices) {
+        const bool same_replica =
+            Placement(plan_, device).coordinate("dp") == placement_.coordinate("dp");
+        if (plan_.zero > 0 || same_replica) group.push_back(device);
+      }
+    }
+    std::sort(group.begin(), group.end());
+    return group;
+  }
+
+  // The parts of the buckets that this device counts: neighbours are joined.
+  void add_counted(Kernel& kernel, std::vector<BufferId>& buffers) const {
+    for (const Bucket& bucket : weights_.buckets) {
+      std::optional<std::int64_t> end;  // of the part before
+      for (const std::size_t index : bucket.shards) {
+        const WeightShard& shard = program_.weights[index];
+        if (!shard.counted || shard.owned_count == 0) continue;
+        const std::int64_t first = shard.offset + shard.owned_first;
+        if (end == first) {
+          kernel.operands.back().sizes[0] += shard.owned_count;
+        } else {
+          kernel.operands.push_back(range(first, shard.owned_count));
+          buffers.push_back(bucket.gradients);
+        }
+        end = first + shard.owned_count;
+      }
+    }
+  }
+
+  void add_norm() {
+    const BufferId largest = add_doubles("largest gradient", 1);
+    const BufferId sums = add_doubles("sums of squares", 2);
+    const std::vector<DeviceId> group = norm_group();
+    const auto reduce = [&](BufferId buffer, std::int64_t count, Reduction reduction) {
+      writer_.add_transfer_task({.kind = TransferKind::AllReduce,
+                                 .reduction = reduction,
+                                 .purpose = Purpose::Norm,
+                                 .group = group,
+                                 .count = count,
+                                 .element = BufferElement::Double},
+                                buffer, next());
+    };
+    std::vector<BufferId> buffers;
+    Kernel most{.kind = KernelKind::NormLargest, .part = KernelPart::Step};
+    add_counted(most, buffers);
+    most.operands.push_back(doubles(1, true));
+    buffers.push_back(largest);
+    writer_.add_kernel_task(std::move(most), std::move(buffers), next());
+    reduce(largest, 1, Reduction::Max);
+
+    buffers.clear();
+    Kernel squares{.kind = KernelKind::NormSums, .part = KernelPart::Step};
+    add_counted(squares, buffers);
+    squares.operands.push_back(doubles(1));
+    squares.operands.push_back(doubles(2, true));
+    buffers.insert(buffers.end(), {largest, sums});
+    writer_.add_kernel_task(std::move(squares), std::move(buffers), next());
+    reduce(sums, 2, Reduction::Sum);
+
+    Kernel factor{.kind = KernelKind::ClipFactor, .part = KernelPart::Step};
+    factor.operands = {doubles(2), doubles(2, true)};
+    writer_.add_kernel_task(std::move(factor), {sums, *program_.clip}, next());
+  }
+
+  BufferId add_doubles(std::string name, std::int64_t count) {
+    return writer_.add_buffer({.name = std::move(name),
+                               .count = count,
+                               .element = BufferElement::Double,
+                               .component = Component::Workspace});
+  }
+
+  // Weights that decay and weights that do not apart, as far as this device updates them.
+  void add_update(const Bucket& bucket) {
+    add_adam(bucket, 0, bucket.decayed, true);
+    add_adam(bucket, bucket.decayed, bucket.count, false);
+    if (plan_.zero == 0) return;
+    writer_.add_transfer_task({.kind = TransferKind::AllGather,
+                               .purpose = Purpose::Weights,
+                               .group = placement_.group("dp"),
+                               .count = bucket.count},
+                              bucket.weights, next());
+  }
+
+  void add_adam(const Bucket& bucket, std::int64_t first, std::int64_t end, bool decay) {
+    first = std::max(first, bucket.own_first);
+    end = std::min(end, bucket.own_first + bucket.own_count);
+    if (first >= end) return;
+    Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step};
+    kernel.operands = {range(first, end - first), doubles(2), range(first, end - first, true),
+                       range(first - bucket.own_first, end - first, true),
+                       range(first - bucket.own_first, end - first, true)};
+    kernel.decay = decay;
+    writer_.add_kernel_task(std::move(kernel),
+                            {bucket.gradients, *program_.clip, bucket.weights, bucket.first_moment,
+                             bucket.second_moment},
+                            next());
+  }
+
+  ProgramWriter& writer_;
+  const Program& program_;
+  const WeightBuckets& weights_;
+  const Plan& plan_;
+  const Placement& placement_;
+  std::int64_t time_;
+  std::int32_t index_ = 0;
+};
+
+}  // namespace
+
+void add_bucket_sync(ProgramWriter& writer, const Bucket& bucket, const Plan& plan,
+                     const Placement& placement, OrderKey key) {
+  writer.add_transfer_task(
+      {.kind = plan.zero > 0 ? TransferKind::ReduceScatter : TransferKind::AllReduce,
+       .purpose = Purpose::Gradients,
+       .group = placement.group("dp"),
+       .count = bucket.count},
+      bucket.gradients, key);
+}
+
+void add_step_end(ProgramWriter& writer, const Program& program, const WeightBuckets& weights,
+                  const std::vector<bool>& synced, const Plan& plan, const Placement& placement,
+                  std::int64_t after) {
+  StepEnd(writer, program, weights, plan, placement, after).add(synced);
+}
+
+}  // namespace meshwright

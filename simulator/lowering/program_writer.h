@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "simulator/program.h"
+
+namespace meshwright {
+
+// Collects the tasks of one device in any order and puts them into the one that their keys give,
+// with lanes and waits.
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(Program& program) : program_(program) {}
+
+  BufferId add_buffer(Buffer buffer);
+  std::uint32_t add_kernel(Kernel kernel);
+  std::uint32_t add_transfer(Transfer transfer);
+
+  void add_task(TaskKind kind, std::uint32_t what, std::vector<BufferId> operands, OrderKey key,
+                std::optional<std::int32_t> microbatch);
+  void add_kernel_task(Kernel kernel, std::vector<BufferId> operands, OrderKey key);
+  // Nothing for a group of one.
+  void add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key);
+
+  void finish();
+
+ private:
+  struct Draft {
+    Task task;
+    std::vector<BufferId> operands;
+  };
+  LaneId lane_of(const Task& task);
+
+  Program& program_;
+  std::vector<Draft> drafts_;
+  std::map<std::pair<TransferKind, std::vector<DeviceId>>, LaneId> lanes_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,194 @@
+#include "simulator/lowering/weight_buckets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <set>
+
+#include "costmodel/checked.h"
+
+namespace meshwright {
+namespace {
+
+std::int64_t product_of(const std::vector<std::int64_t>& sizes) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : sizes) product = checked_multiply(product, size);
+  return product;
+}
+
+class BucketBuilder {
+ public:
+  BucketBuilder(Program& program, const PlannedGraph& planned, const Plan& plan,
+                const Placement& placement, const OpSharding& sharding)
+      : program_(program),
+        planned_(planned),
+        plan_(plan),
+        placement_(placement),
+        sharding_(sharding),
+        slots_(planned.graph.weights.size()),
+        uses_here_(planned.graph.weights.size()) {
+    for (const Chunk& chunk : plan.chunks) {
+      for (std::size_t op = chunk.first_op; op < chunk.end_op; ++op) {
+        for (const WeightId weight : planned.graph.ops[op].weights) {
+          slots_[weight.index()].insert(chunk.slot);
+          if (chunk.slot == placement.slot()) uses_here_[weight.index()].push_back(op);
+        }
+      }
+    }
+  }
+
+  WeightBuckets build() {
+    // The last op's gradients are complete first.
+    std::vector<WeightId> order;
+    for (auto chunk = plan_.chunks.rbegin(); chunk != plan_.chunks.rend(); ++chunk) {
+      if (chunk->slot != placement_.slot()) continue;
+      for (std::size_t op = chunk->end_op; op-- > chunk->first_op;) add_op(op, order);
+    }
+    if (!order.empty()) add_bucket(order, false);
+    for (const WeightId weight : tied_) add_bucket({weight}, true);
+    return std::move(result_);
+  }
+
+ private:
+  void add_op(std::size_t op, std::vector<WeightId>& order) {
+    for (const WeightId weight : planned_.graph.ops[op].weights) {
+      if (!seen_.insert(weight).second) continue;
+      if (uses_here_[weight.index()].size() > 1 || slots_[weight.index()].size() > 1) {
+        tied_.push_back(weight);
+        continue;
+      }
+      const Bytes size = bytes_per_element(BufferElement::Real, program_.precision) *
+                         product_of(sharding_.weight_sizes(op, weight));
+      if (!order.empty() && filled_ + size > plan_.bucket) {
+        add_bucket(order, false);
+        order.clear();
+      }
+      filled_ += size;
+      order.push_back(weight);
+    }
+  }
+
+  // Gains and biases do not decay.
+  bool decays(WeightId weight) const {
+    const GraphOp& op = planned_.graph.ops[uses_here_[weight.index()].front()];
+    const bool matrix = op.kind == OpKind::Matmul || op.kind == OpKind::ExpertMatmul ||
+                        op.kind == OpKind::Embedding;
+    return matrix && op.weights.front() == weight;
+  }
+
+  void add_bucket(std::vector<WeightId> weights, bool tied) {
+    std::stable_partition(weights.begin(), weights.end(), [&](WeightId w) { return decays(w); });
+    Bucket bucket{.tied = tied};
+    for (const WeightId weight : weights) {
+      place_weight(bucket, weight);
+      if (decays(weight)) bucket.decayed = bucket.count;
+    }
+    if (tied) {
+      const auto& slots = slots_[weights.front().index()];
+      bucket.slots.assign(slots.begin(), slots.end());
+    }
+    const std::int64_t dp = plan_.zero > 0 ? placement_.size("dp") : 1;
+    bucket.count = (bucket.count + dp - 1) / dp * dp;
+    bucket.own_count = bucket.count / dp;
+    bucket.own_first = dp > 1 ? placement_.coordinate("dp") * bucket.own_count : 0;
+    add_buffers(bucket);
+    filled_ = 0_B;
+    result_.buckets.push_back(std::move(bucket));
+  }
+
+  void place_weight(Bucket& bucket, WeightId weight) {
+    const auto& uses = uses_here_[weight.index()];
+    const auto sizes = sharding_.weight_sizes(uses.front(), weight);
+    WeightShard shard{.name = planned_.graph.weights[weight.index()].name,
+                      .place = sharding_.weight_place(uses.front(), weight),
+                      .sizes = sizes,
+                      .offset = bucket.count};
+    shard.counted = is_counted(weight, uses.front());
+    const std::size_t index = program_.weights.size();
+    for (std::size_t u = 0; u < uses.size(); ++u) {
+      WeightUsed use{.op = uses[u], .weight = weight, .shard = index};
+      if (u > 0) {
+        use.own_gradient = add_buffer(fmt::format("gradient {} of {}", u, shard.name),
+                                      product_of(sizes), Component::Gradients);
+      }
+      result_.uses.push_back(use);
+    }
+    bucket.count = checked_add(bucket.count, product_of(sizes));
+    bucket.shards.push_back(index);
+    program_.weights.push_back(std::move(shard));
+  }
+
+  // Of devices that hold the same numbers one counts them: the first slot's, and where tensor
+  // parallelism repeats a weight the first along that axis.
+  bool is_counted(WeightId weight, std::size_t op) const {
+    if (*slots_[weight.index()].begin() != placement_.slot()) return false;
+    for (const DimId dim : planned_.graph.weights[weight.index()].dims) {
+      if (sharding_.is_split(op, dim)) return true;
+    }
+    return placement_.coordinate("tp") == 0;
+  }
+
+  void add_buffers(Bucket& bucket) {
+    const std::size_t number = result_.buckets.size();
+    bucket.weights =
+        add_buffer(fmt::format("weights {}", number), bucket.count, Component::Weights);
+    bucket.gradients =
+        add_buffer(fmt::format("gradients {}", number), bucket.count, Component::Gradients);
+    bucket.first_moment =
+        add_buffer(fmt::format("moments {}", number), bucket.own_count, Component::Optimizer);
+    bucket.second_moment =
+        add_buffer(fmt::format("squares {}", number), bucket.own_count, Component::Optimizer);
+    for (const std::size_t shard : bucket.shards) {
+      program_.weights[shard].weight = bucket.weights;
+      program_.weights[shard].gradient = bucket.gradients;
+      set_owned(bucket, program_.weights[shard]);
+    }
+  }
+
+  // The part of the shard whose final gradient this device holds.
+  static void set_owned(const Bucket& bucket, WeightShard& shard) {
+    const std::int64_t count = product_of(shard.sizes);
+    const std::int64_t first = std::clamp(bucket.own_first - shard.offset, std::int64_t{0}, count);
+    const std::int64_t end =
+        std::clamp(bucket.own_first + bucket.own_count - shard.offset, std::int64_t{0}, count);
+    shard.owned_first = first;
+    shard.owned_count = end - first;
+  }
+
+  BufferId add_buffer(std::string name, std::int64_t count, Component component) {
+    program_.buffers.push_back(
+        {.name = std::move(name), .count = count, .component = component, .persistent = true});
+    return BufferId(program_.buffers.size() - 1);
+  }
+
+  Program& program_;
+  const PlannedGraph& planned_;
+  const Plan& plan_;
+  const Placement& placement_;
+  const OpSharding& sharding_;
+  std::vector<std::set<std::size_t>> slots_;         // of each weight
+  std::vector<std::vector<std::size_t>> uses_here_;  // of each weight: ops of this slot
+  std::set<WeightId> seen_;
+  std::vector<WeightId> tied_;
+  Bytes filled_;
+  WeightBuckets result_;
+};
+
+}  // namespace
+
+const WeightUsed& WeightBuckets::use(std::size_t op, WeightId weight) const {
+  const auto found = std::find_if(uses.begin(), uses.end(), [&](const WeightUsed& entry) {
+    return entry.op == op && entry.weight == weight;
+  });
+  assert(found != uses.end());
+  return *found;
+}
+
+WeightBuckets add_weights(Program& program, const PlannedGraph& planned, const Plan& plan,
+                          const Placement& placement, const OpSharding& sharding) {
+  return BucketBuilder(program, planned, plan, placement, sharding).build();
+}
+
+}  // namespace meshwright

@@ -1,0 +1,53 @@
+#include "simulator/plan.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace meshwright {
+namespace {
+
+constexpr std::string_view kLetters = "FBIW";
+
+std::optional<std::int32_t> parse_number(std::string_view text) {
+  std::int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::int64_t axis_size(const Slot& slot, std::string_view axis) {
+  for (const MeshAxis& entry : slot.axes) {
+    if (entry.name == axis) return entry.size;
+  }
+  return 1;
+}
+
+std::int64_t microbatch_count(const Plan& plan) {
+  return plan.global_batch / (axis_size(plan.slots.front(), "dp") * plan.micro_batch);
+}
+
+std::size_t device_count(const Plan& plan) {
+  std::size_t count = 0;
+  for (const Slot& slot : plan.slots) count += slot.devices.size();
+  return count;
+}
+
+std::string to_text(const OrderEntry& entry) {
+  return fmt::format("{}{}.{}", kLetters[static_cast<std::size_t>(entry.kind)], entry.chunk,
+                     entry.microbatch);
+}
+
+std::optional<OrderEntry> parse_order_entry(std::string_view text) {
+  const auto letter = text.empty() ? kLetters.npos : kLetters.find(text.front());
+  const auto dot = text.find('.');
+  if (letter == kLetters.npos || dot == text.npos) return std::nullopt;
+  const auto chunk = parse_number(text.substr(1, dot - 1));
+  const auto microbatch = parse_number(text.substr(dot + 1));
+  if (!chunk || !microbatch) return std::nullopt;
+  return OrderEntry{static_cast<EntryKind>(letter), *chunk, *microbatch};
+}
+
+}  // namespace meshwright

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/ids.h"
+#include "costmodel/precision.h"
+#include "costmodel/units.h"
+
+namespace meshwright {
+
+struct MeshAxis {
+  std::string name;  // dp, tp, ...
+  std::int64_t size = 1;
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
+};
+
+// Devices that work on the same chunks, laid out on a mesh: the last axis runs fastest.
+struct Slot {
+  std::vector<MeshAxis> axes;
+  std::vector<DeviceId> devices;
+  friend bool operator==(const Slot&, const Slot&) = default;
+};
+
+// A range of the model's ops, in the order they are computed, and where they are.
+struct Chunk {
+  std::size_t first_op = 0, end_op = 0;
+  std::size_t slot = 0;
+  friend bool operator==(const Chunk&, const Chunk&) = default;
+};
+
+// How the work of an op is split: which axes shard which of its dimensions, major to minor. Every
+// op's batch is split over dp besides. `relayout` are the steps that turn what the op produces
+// into what its readers expect, and `gradient_relayout` those for the gradient of its input, such
+// as "all_reduce tp".
+struct OpLayout {
+  std::string op;  // as in the model's blocks: "layers.*.attention.qkv"
+  std::map<std::string, std::vector<std::string>> work;
+  std::vector<std::string> relayout;
+  std::vector<std::string> gradient_relayout;
+  friend bool operator==(const OpLayout&, const OpLayout&) = default;
+};
+
+// What a slot does with a chunk and a micro-batch at one point of its order.
+enum class EntryKind {
+  Forward,
+  Backward,       // both gradients, op by op
+  InputGradient,  // these two apart
+  WeightGradient,
+};
+struct OrderEntry {
+  EntryKind kind = EntryKind::Forward;
+  std::int32_t chunk = 0;
+  std::int32_t microbatch = 0;
+  friend bool operator==(const OrderEntry&, const OrderEntry&) = default;
+};
+
+// Ops whose results are dropped after the forward and computed again before the backward.
+struct RecomputeSegment {
+  std::size_t first_op = 0, end_op = 0;
+  friend bool operator==(const RecomputeSegment&, const RecomputeSegment&) = default;
+};
+
+// What a plan was made from.
+struct PlanSource {
+  std::string name;
+  std::string hash;
+  friend bool operator==(const PlanSource&, const PlanSource&) = default;
+};
+
+// Every choice about how a model is trained on a cluster. Lowering it needs no further choice.
+struct Plan {
+  PlanSource model, cluster;
+  Precision precision = Precision::FP32;
+  std::int64_t global_batch = 1;
+  std::int64_t sequence = 1;
+  std::int64_t micro_batch = 1;
+  std::vector<Slot> slots;
+  std::vector<Chunk> chunks;
+  std::vector<OpLayout> layouts;  // ops that are not named here are not split
+  std::vector<RecomputeSegment> recompute;
+  int zero = 0;                   // what dp shards: 1 optimizer, 2 gradients, 3 weights
+  Bytes bucket = 25_MiB;          // gradients that are reduced together
+  bool overlap_gradients = true;  // reduce a bucket as soon as it is complete
+  std::vector<std::vector<OrderEntry>> order;  // of each slot
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// Size of an axis; 1 where the slot does not have it.
+std::int64_t axis_size(const Slot& slot, std::string_view axis);
+// Micro-batches that every replica computes in a step.
+std::int64_t microbatch_count(const Plan& plan);
+std::size_t device_count(const Plan& plan);
+
+// "F0.3" is the forward of chunk 0 for micro-batch 3; B, I, W the gradients.
+std::string to_text(const OrderEntry& entry);
+std::optional<OrderEntry> parse_order_entry(std::string_view text);
+
+}  // namespace meshwright

@@ -1,0 +1,104 @@
+#include "simulator/plan_choices.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <set>
+
+#include "costmodel/input_error.h"
+
+namespace meshwright {
+namespace {
+
+constexpr std::string_view kKeys =
+    "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, sequence_parallel, schedule, recompute, "
+    "bucket, overlap";
+
+[[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
+  throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
+                               printable(value)));
+}
+
+std::int64_t whole_number(std::string_view key, std::string_view value, std::int64_t least,
+                          std::int64_t most) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < least ||
+      number > most) {
+    fail(key, value, fmt::format("a whole number from {} to {}", least, most));
+  }
+  return number;
+}
+
+bool yes_or_no(std::string_view key, std::string_view value) {
+  if (value != "true" && value != "false") fail(key, value, "true or false");
+  return value == "true";
+}
+
+void set_choice(PlanChoices& choices, std::string_view key, std::string_view value) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  const auto degree = [&] { return whole_number(key, value, 1, kMost); };
+  if (key == "dp") {
+    choices.dp = degree();
+  } else if (key == "tp") {
+    choices.tp = degree();
+  } else if (key == "pp") {
+    choices.pp = degree();
+  } else if (key == "cp") {
+    choices.cp = degree();
+  } else if (key == "ep") {
+    choices.ep = degree();
+  } else if (key == "zero") {
+    choices.zero = static_cast<int>(whole_number(key, value, 0, 3));
+  } else if (key == "microbatch") {
+    choices.microbatch = degree();
+  } else if (key == "virtual_stages") {
+    choices.virtual_stages = degree();
+  } else if (key == "sequence_parallel") {
+    choices.sequence_parallel = yes_or_no(key, value);
+  } else if (key == "overlap") {
+    choices.overlap = yes_or_no(key, value);
+  } else if (key == "schedule") {
+    if (value != "1f1b" && value != "gpipe") fail(key, value, "1f1b or gpipe");
+    choices.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneForwardOneBackward;
+  } else if (key == "recompute") {
+    if (value != "none" && value != "full" && value != "selective") {
+      fail(key, value, "none, selective or full");
+    }
+    choices.recompute = std::string(value);
+  } else if (key == "bucket") {
+    const auto bytes = parse_quantity<Bytes>(value);
+    if (!bytes || *bytes < 1_B) fail(key, value, expected_text<Bytes>());
+    choices.bucket = *bytes;
+  } else {
+    throw InputError(fmt::format("plan: unknown key \"{}\"; known are {}", printable(key), kKeys));
+  }
+}
+
+}  // namespace
+
+PlanChoices parse_plan_choices(std::string_view text) {
+  PlanChoices choices;
+  std::set<std::string_view> given;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    text = comma == text.npos ? std::string_view() : text.substr(comma + 1);
+    const auto equals = part.find('=');
+    if (equals == part.npos) {
+      throw InputError(fmt::format("plan: expected key=value, found \"{}\"", printable(part)));
+    }
+    const std::string_view key = part.substr(0, equals);
+    if (!given.insert(key).second) {
+      throw InputError(fmt::format("plan: {} is given twice", printable(key)));
+    }
+    set_choice(choices, key, part.substr(equals + 1));
+  }
+  return choices;
+}
+
+bool looks_like_choices(std::string_view text) {
+  return text.find('=') != text.npos && text.find('/') == text.npos && !text.ends_with(".json");
+}
+
+}  // namespace meshwright

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "costmodel/precision.h"
+#include "costmodel/units.h"
+
+namespace meshwright {
+
+enum class Schedule { GPipe, OneForwardOneBackward };
+
+// The short form of a plan, as a person types it: "dp=2,tp=2,pp=2,zero=1,microbatch=1". What is
+// left out has its plain default.
+struct PlanChoices {
+  std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  int zero = 0;
+  std::int64_t microbatch = 1;
+  std::int64_t virtual_stages = 1;
+  bool sequence_parallel = false;
+  Schedule schedule = Schedule::OneForwardOneBackward;
+  std::string recompute = "none";
+  Bytes bucket = 25_MiB;
+  bool overlap = true;
+  friend bool operator==(const PlanChoices&, const PlanChoices&) = default;
+};
+
+// Throws InputError that names the key, what was found and what was expected.
+PlanChoices parse_plan_choices(std::string_view text);
+
+// Whether a text is meant as a short form and not as a file's name.
+bool looks_like_choices(std::string_view text);
+
+}  // namespace meshwright

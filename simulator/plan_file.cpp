@@ -1,0 +1,209 @@
+#include "simulator/plan_file.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/cluster.h"
+
+namespace meshwright {
+namespace {
+
+constexpr std::string_view kFormat = "meshwright-plan";
+constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kMost = std::int64_t{1} << 40;
+
+using Json = nlohmann::ordered_json;
+
+// "0-7,16" for devices 0 to 7 and 16.
+std::string ranges_text(const std::vector<DeviceId>& devices) {
+  std::string text;
+  for (std::size_t i = 0; i < devices.size();) {
+    std::size_t end = i + 1;
+    while (end < devices.size() && devices[end].index() == devices[end - 1].index() + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", devices[i].index());
+    if (end - i > 1) text += fmt::format("-{}", devices[end - 1].index());
+    i = end;
+  }
+  return text;
+}
+
+std::optional<std::size_t> parse_number(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    text = at == text.npos ? std::string_view() : text.substr(at + 1);
+  }
+  return parts;
+}
+
+std::vector<DeviceId> read_devices(const JsonInput& json) {
+  const auto text = json.as<std::string>();
+  std::vector<DeviceId> devices;
+  for (const std::string_view part : split(text, ',')) {
+    const auto dash = part.find('-');
+    const auto first = parse_number(part.substr(0, dash));
+    const auto last = dash == part.npos ? first : parse_number(part.substr(dash + 1));
+    if (!first || !last || *last < *first || *last >= static_cast<std::size_t>(kMostDevices)) {
+      json.fail_expected("devices such as \"0-7,16\"");
+    }
+    for (std::size_t d = *first; d <= *last; ++d) devices.push_back(DeviceId(d));
+  }
+  return devices;
+}
+
+Json layout_json(const OpLayout& layout) {
+  Json json = {{"op", layout.op}, {"work", Json::object()}};
+  for (const auto& [dim, axes] : layout.work) json["work"][dim] = axes;
+  if (!layout.relayout.empty()) json["relayout"] = layout.relayout;
+  if (!layout.gradient_relayout.empty()) json["gradient_relayout"] = layout.gradient_relayout;
+  return json;
+}
+
+Json slot_json(const Slot& slot) {
+  Json axes = Json::array();
+  for (const MeshAxis& axis : slot.axes) {
+    axes.push_back({{"name", axis.name}, {"size", axis.size}});
+  }
+  return {{"axes", axes}, {"devices", ranges_text(slot.devices)}};
+}
+
+std::string order_text(const std::vector<OrderEntry>& order) {
+  std::string text;
+  for (const OrderEntry& entry : order) {
+    if (!text.empty()) text += ' ';
+    text += to_text(entry);
+  }
+  return text;
+}
+
+PlanSource read_source(const JsonInput& json) {
+  PlanSource source{json.required<std::string>("name"), json.required<std::string>("hash")};
+  json.reject_unknown_fields();
+  return source;
+}
+
+Slot read_slot(const JsonInput& json) {
+  Slot slot;
+  for (const JsonInput& axis : json.at("axes").elements()) {
+    slot.axes.push_back(
+        {axis.required<std::string>("name"), axis.at("size").integer(1, kMostDevices)});
+    axis.reject_unknown_fields();
+  }
+  slot.devices = read_devices(json.at("devices"));
+  json.reject_unknown_fields();
+  return slot;
+}
+
+std::size_t index(const JsonInput& json) {
+  return static_cast<std::size_t>(json.integer(0, kMost));
+}
+
+Chunk read_chunk(const JsonInput& json) {
+  const Chunk chunk{index(json.at("first_op")), index(json.at("end_op")), index(json.at("slot"))};
+  json.reject_unknown_fields();
+  return chunk;
+}
+
+OpLayout read_layout(const JsonInput& json) {
+  OpLayout layout{.op = json.required<std::string>("op")};
+  for (const auto& [dim, axes] : json.at("work").fields()) {
+    layout.work[dim] = axes.list<std::string>();
+  }
+  if (const auto steps = json.find("relayout")) layout.relayout = steps->list<std::string>();
+  if (const auto steps = json.find("gradient_relayout")) {
+    layout.gradient_relayout = steps->list<std::string>();
+  }
+  json.reject_unknown_fields();
+  return layout;
+}
+
+std::vector<OrderEntry> read_order(const JsonInput& json) {
+  std::vector<OrderEntry> order;
+  const auto text = json.as<std::string>();
+  for (const std::string_view part : split(text, ' ')) {
+    const auto entry = parse_order_entry(part);
+    if (!entry) {
+      json.fail(
+          fmt::format("expected entries such as F0.3 (forward of chunk 0, micro-batch 3), "
+                      "found \"{}\"",
+                      part.substr(0, 40)));
+    }
+    order.push_back(*entry);
+  }
+  return order;
+}
+
+}  // namespace
+
+std::string plan_text(const Plan& plan) {
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"model", {{"name", plan.model.name}, {"hash", plan.model.hash}}},
+               {"cluster", {{"name", plan.cluster.name}, {"hash", plan.cluster.hash}}},
+               {"precision", to_text(plan.precision)},
+               {"global_batch", plan.global_batch},
+               {"sequence", plan.sequence},
+               {"micro_batch", plan.micro_batch},
+               {"zero", plan.zero},
+               {"bucket_bytes", plan.bucket.value()},
+               {"overlap_gradients", plan.overlap_gradients}};
+  json["slots"] = json["chunks"] = json["layouts"] = json["recompute"] = json["order"] =
+      Json::array();
+  for (const Slot& slot : plan.slots) json["slots"].push_back(slot_json(slot));
+  for (const Chunk& chunk : plan.chunks) {
+    json["chunks"].push_back(
+        {{"first_op", chunk.first_op}, {"end_op", chunk.end_op}, {"slot", chunk.slot}});
+  }
+  for (const OpLayout& layout : plan.layouts) json["layouts"].push_back(layout_json(layout));
+  for (const RecomputeSegment& segment : plan.recompute) {
+    json["recompute"].push_back({{"first_op", segment.first_op}, {"end_op", segment.end_op}});
+  }
+  for (const auto& order : plan.order) json["order"].push_back(order_text(order));
+  return json.dump(2) + "\n";
+}
+
+Plan read_plan(const JsonInput& json) {
+  const JsonInput format = json.at("format");
+  if (!format.is_string() || format.as<std::string>() != kFormat) {
+    format.fail_expected(fmt::format("\"{}\"", kFormat));
+  }
+  json.at("version").integer(kVersion, kVersion);
+  Plan plan{.model = read_source(json.at("model")), .cluster = read_source(json.at("cluster"))};
+  const JsonInput precision = json.at("precision");
+  const auto parsed = parse_precision(precision.as<std::string>());
+  if (!parsed) precision.fail_expected("bf16, fp16, fp32, fp64 or fp8");
+  plan.precision = *parsed;
+  plan.global_batch = json.at("global_batch").integer(1, kMost);
+  plan.sequence = json.at("sequence").integer(1, kMost);
+  plan.micro_batch = json.at("micro_batch").integer(1, kMost);
+  plan.zero = static_cast<int>(json.at("zero").integer(0, 3));
+  plan.bucket = Bytes(json.at("bucket_bytes").integer(1, kMost));
+  plan.overlap_gradients = json.required<bool>("overlap_gradients");
+  for (const JsonInput& slot : json.at("slots").elements()) plan.slots.push_back(read_slot(slot));
+  for (const JsonInput& chunk : json.at("chunks").elements()) {
+    plan.chunks.push_back(read_chunk(chunk));
+  }
+  for (const JsonInput& layout : json.at("layouts").elements()) {
+    plan.layouts.push_back(read_layout(layout));
+  }
+  for (const JsonInput& segment : json.at("recompute").elements()) {
+    plan.recompute.push_back({index(segment.at("first_op")), index(segment.at("end_op"))});
+    segment.reject_unknown_fields();
+  }
+  for (const JsonInput& order : json.at("order").elements())
+    plan.order.push_back(read_order(order));
+  json.reject_unknown_fields();
+  return plan;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,183 @@
+#include "simulator/resolve.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <set>
+
+#include "costmodel/op_rules.h"
+#include "simulator/lowering/pipeline_order.h"
+#include "simulator/lowering/placement.h"
+#include "simulator/source_hash.h"
+
+namespace meshwright {
+namespace {
+
+// Dimensions that 1D tensor parallelism splits.
+constexpr std::array<std::string_view, 4> kTensorDims = {"heads", "kv_heads", "ffn", "vocabulary"};
+
+// Places where a pipeline may be cut: before each repetition of a repeated block.
+std::vector<std::size_t> repetition_starts(const Model& model) {
+  std::vector<std::size_t> starts;
+  std::size_t op = 0;
+  for (const Block& block : model.blocks) {
+    for (std::int64_t r = 0; r < block.count; ++r) {
+      if (block.count > 1) starts.push_back(op);
+      op += block.ops.size();
+    }
+  }
+  return starts;
+}
+
+std::size_t op_count(const Model& model) {
+  std::size_t count = 0;
+  for (const Block& block : model.blocks) {
+    count += block.ops.size() * static_cast<std::size_t>(block.count);
+  }
+  return count;
+}
+
+// As equal numbers of repetitions as can be; what stands before and after them goes with the
+// first and the last.
+std::vector<Chunk> even_chunks(const Model& model, std::int64_t stages) {
+  const auto starts = repetition_starts(model);
+  std::vector<Chunk> chunks;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const Share share = share_of(static_cast<std::int64_t>(starts.size()), stage, stages);
+    const std::size_t first = stage == 0 ? 0 : starts[static_cast<std::size_t>(share.start)];
+    if (stage > 0) chunks.back().end_op = first;
+    chunks.push_back({first, op_count(model), static_cast<std::size_t>(stage)});
+  }
+  return chunks;
+}
+
+std::vector<Slot> make_slots(const PlanChoices& choices) {
+  std::vector<Slot> slots;
+  std::size_t next = 0;
+  for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
+    Slot slot{.axes = {{"dp", choices.dp}, {"tp", choices.tp}}};
+    for (std::int64_t i = 0; i < choices.dp * choices.tp; ++i) {
+      slot.devices.push_back(DeviceId(next++));
+    }
+    slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+std::set<DimId> dims_of(const OpView& view) {
+  std::set<DimId> dims;
+  for (const Tensor* tensor : view.inputs) dims.insert(tensor->dims.begin(), tensor->dims.end());
+  for (const Tensor* tensor : view.outputs) dims.insert(tensor->dims.begin(), tensor->dims.end());
+  for (const Weight* weight : view.weights) dims.insert(weight->dims.begin(), weight->dims.end());
+  return dims;
+}
+
+bool is_tensor_dim(const std::string& name) {
+  return std::find(kTensorDims.begin(), kTensorDims.end(), name) != kTensorDims.end();
+}
+
+std::vector<OpLayout> tensor_layouts(const Model& model) {
+  std::vector<OpLayout> layouts;
+  std::set<std::string> named;
+  for (const Block& block : model.blocks) {
+    for (const Op& op : block.ops) {
+      if (!named.insert(op.name).second) continue;
+      const OpView view = view_of(model, block, op);
+      OpLayout layout{.op = op.name};
+      for (const DimId dim : dims_of(view)) {
+        const std::string& name = model.dims[dim.index()].name;
+        if (is_tensor_dim(name)) layout.work[name] = {"tp"};
+      }
+      if (!layout.work.empty()) layouts.push_back(std::move(layout));
+    }
+  }
+  return layouts;
+}
+
+// The steps that a split op needs besides its kernels.
+void add_relayouts(std::vector<OpLayout>& layouts, const Model& model) {
+  for (const Block& block : model.blocks) {
+    for (const Op& op : block.ops) {
+      const auto found = std::find_if(layouts.begin(), layouts.end(),
+                                      [&](const OpLayout& l) { return l.op == op.name; });
+      if (found == layouts.end() || (op.kind != OpKind::Matmul && op.kind != OpKind::Embedding)) {
+        continue;
+      }
+      const OpView view = view_of(model, block, op);
+      bool sums = false, widens = false;
+      for (const DimId dim : dims_of(view)) {
+        if (!found->work.contains(model.dims[dim.index()].name)) continue;
+        (use_of(view, dim) == DimUse::Contracted ? sums : widens) = true;
+      }
+      found->relayout =
+          sums ? std::vector<std::string>{"all_reduce tp"} : std::vector<std::string>{};
+      const bool gradient = widens && op.kind == OpKind::Matmul;
+      found->gradient_relayout =
+          gradient ? std::vector<std::string>{"all_reduce tp"} : std::vector<std::string>{};
+    }
+  }
+}
+
+void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,
+                  std::string_view what) {
+  if (value > 1) problems.push_back(fmt::format("{}={}: {} is not lowered yet", key, value, what));
+}
+
+}  // namespace
+
+std::vector<std::string> check_choices(const PlanChoices& choices, const BatchChoice& batch,
+                                       const Model& model, const Cluster& cluster) {
+  std::vector<std::string> problems;
+  check_degree(problems, "cp", choices.cp, "splitting the sequence (context parallelism)");
+  check_degree(problems, "ep", choices.ep, "expert parallelism");
+  check_degree(problems, "virtual_stages", choices.virtual_stages, "an interleaved pipeline");
+  if (choices.sequence_parallel) {
+    problems.push_back("sequence_parallel=true: sequence parallelism is not lowered yet");
+  }
+  if (choices.recompute != "none") {
+    problems.push_back(
+        fmt::format("recompute={}: recomputation is not lowered yet", choices.recompute));
+  }
+  const std::int64_t devices = choices.dp * choices.tp * choices.pp;
+  if (devices > device_count(cluster)) {
+    problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
+                                   device_count(cluster)));
+  }
+  const auto layers = static_cast<std::int64_t>(repetition_starts(model).size());
+  if (choices.pp > 1 && choices.pp > layers) {
+    problems.push_back(
+        fmt::format("pp={}: the model has {} repeated blocks to cut at", choices.pp, layers));
+  }
+  if (batch.global_batch % (choices.dp * choices.microbatch) != 0) {
+    problems.push_back(
+        fmt::format("a global batch of {} cannot be cut into dp={} times micro-batches of {}",
+                    batch.global_batch, choices.dp, choices.microbatch));
+  }
+  return problems;
+}
+
+Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& model,
+             const Cluster& cluster, const CostModel&) {
+  Plan plan{.model = {model.name, source_hash(model)},
+            .cluster = {cluster.name, source_hash(cluster)},
+            .precision = batch.precision,
+            .global_batch = batch.global_batch,
+            .sequence = batch.sequence,
+            .micro_batch = choices.microbatch};
+  plan.slots = make_slots(choices);
+  plan.chunks = even_chunks(model, choices.pp);
+  if (choices.tp > 1) {
+    plan.layouts = tensor_layouts(model);
+    add_relayouts(plan.layouts, model);
+  }
+  plan.zero = choices.zero;
+  plan.bucket = choices.bucket;
+  plan.overlap_gradients = choices.overlap;
+  const std::int64_t microbatches = microbatch_count(plan);
+  plan.order = choices.schedule == Schedule::GPipe
+                   ? gpipe(choices.pp, microbatches)
+                   : one_forward_one_backward(choices.pp, microbatches);
+  return plan;
+}
+
+}  // namespace meshwright

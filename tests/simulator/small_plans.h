@@ -1,0 +1,70 @@
+#pragma once
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "costmodel/cluster_name.h"
+#include "costmodel/cost_model.h"
+#include "costmodel/model_import/hugging_face.h"
+#include "simulator/check_plan.h"
+#include "simulator/resolve.h"
+
+namespace meshwright {
+
+struct SmallGpt {
+  std::int64_t hidden = 24, layers = 4, heads = 4, vocabulary = 37, positions = 16;
+  double dropout = 0.1;
+  bool tied = true;
+};
+
+inline Model small_gpt(const SmallGpt& gpt = {}) {
+  const std::string config =
+      R"({"model_type": "gpt2", "n_embd": )" + std::to_string(gpt.hidden) + R"(, "n_layer": )" +
+      std::to_string(gpt.layers) + R"(, "n_head": )" + std::to_string(gpt.heads) +
+      R"(, "n_positions": )" + std::to_string(gpt.positions) + R"(, "vocab_size": )" +
+      std::to_string(gpt.vocabulary) + R"(, "embd_pdrop": )" + std::to_string(gpt.dropout) +
+      R"(, "attn_pdrop": )" + std::to_string(gpt.dropout) + R"(, "resid_pdrop": )" +
+      std::to_string(gpt.dropout) + R"(, "tie_word_embeddings": )" + (gpt.tied ? "true" : "false") +
+      "}";
+  return make_model(read_hugging_face(JsonInput::parse(config, "gpt"), "gpt"));
+}
+
+inline const Cluster& test_cluster() {
+  static const Cluster cluster = find_cluster("h100:8x8", MESHWRIGHT_DATA);
+  return cluster;
+}
+
+inline Plan small_plan(const std::string& choices, const Model& model, std::int64_t global_batch,
+                       std::int64_t sequence = 8, Precision precision = Precision::FP64) {
+  const BatchChoice batch{global_batch, sequence, precision};
+  const PlanChoices parsed = parse_plan_choices(choices);
+  const auto problems = check_choices(parsed, batch, model, test_cluster());
+  CAPTURE(choices, problems);
+  REQUIRE(problems.empty());
+  return resolve(parsed, batch, model, test_cluster(), FormulaCosts(test_cluster()));
+}
+
+// A plan drawn by seed: degrees, micro-batches, ZeRO, buckets, schedule.
+struct RandomChoices {
+  std::string text;
+  std::int64_t global_batch = 1;
+};
+
+inline RandomChoices random_choices() {
+  const auto between = [](std::int64_t low, std::int64_t high) {
+    return *rc::gen::inRange<std::int64_t>(low, high + 1);
+  };
+  const std::int64_t dp = between(1, 3), tp = between(1, 3), pp = between(1, 4);
+  const std::int64_t microbatch = between(1, 2), count = between(1, 5);
+  const std::string text = "dp=" + std::to_string(dp) + ",tp=" + std::to_string(tp) +
+                           ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(between(0, 1)) +
+                           ",microbatch=" + std::to_string(microbatch) +
+                           ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") +
+                           ",bucket=" + std::to_string(between(1, 40)) +
+                           " KiB,overlap=" + (between(0, 1) ? "true" : "false");
+  return {text, dp * microbatch * count};
+}
+
+}  // namespace meshwright
