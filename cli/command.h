@@ -27,6 +27,8 @@ void print_json(const nlohmann::ordered_json& document);
 // One function per subcommand: declares its options on `app` and what runs when it is chosen.
 void add_model_command(CLI::App& app, Session& session);
 void add_cluster_command(CLI::App& app, Session& session);
+void add_simulate_command(CLI::App& app, Session& session);
+void add_run_command(CLI::App& app, Session& session);
 
 // Adds --json to a subcommand that prints a result.
 void add_json_option(CLI::App& command, Session& session);

@@ -1,0 +1,102 @@
+#include "cli/plan_option.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/model_option.h"
+#include "costmodel/input_error.h"
+#include "costmodel/json_input.h"
+#include "simulator/check_plan.h"
+#include "simulator/plan_file.h"
+#include "simulator/resolve.h"
+#include "simulator/source_hash.h"
+
+namespace meshwright {
+namespace {
+
+Precision precision_of(const PlanOptions& options) {
+  const std::string text = options.precision.value_or("fp32");
+  const auto precision = parse_precision(text);
+  if (!precision) {
+    throw UsageError(
+        fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8", printable(text)));
+  }
+  return *precision;
+}
+
+PlanChoices choices_of(const PlanOptions& options) {
+  try {
+    return parse_plan_choices(options.plan);
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--{}", error.what()));
+  }
+}
+
+Plan read_file(const PlanOptions& options) {
+  Plan plan = read_plan(JsonInput::read(options.plan));
+  const auto differ = [](const auto& given, const auto& planned) {
+    return given && *given != planned;
+  };
+  if (differ(options.global_batch, plan.global_batch) || differ(options.sequence, plan.sequence) ||
+      (options.precision && precision_of(options) != plan.precision)) {
+    throw UsageError(fmt::format(
+        "{}: the plan has global batch {}, sequence {}, precision {}; leave these options out",
+        printable(options.plan), plan.global_batch, plan.sequence, to_text(plan.precision)));
+  }
+  return plan;
+}
+
+}  // namespace
+
+void add_plan_options(CLI::App& command, PlanOptions& options) {
+  command.add_option("--model", options.model, "A preset, a config.json, a folder or a graph file")
+      ->required();
+  command
+      .add_option("--plan", options.plan,
+                  "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
+                  "schedule=1f1b|gpipe,bucket=SIZE,overlap=true|false")
+      ->required();
+  command.add_option("--global-batch", options.global_batch, "Samples of a step (of a short form)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seq", options.sequence, "Sequence length (of a short form)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--precision", options.precision, "fp32 if not given (of a short form)");
+}
+
+std::int64_t devices_needed(const PlanOptions& options) {
+  if (!looks_like_choices(options.plan)) {
+    return static_cast<std::int64_t>(device_count(read_plan(JsonInput::read(options.plan))));
+  }
+  const PlanChoices choices = choices_of(options);
+  return checked_product({choices.dp, choices.tp, choices.pp});
+}
+
+Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const Model& model,
+                       const Cluster& cluster, const CostModel& costs, bool any_cluster) {
+  if (!looks_like_choices(options.plan)) {
+    Plan plan = read_file(options);
+    if (any_cluster) plan.cluster = {cluster.name, source_hash(cluster)};
+    const auto problems = check_plan(plan, model, cluster);
+    if (!problems.empty()) {
+      throw InputError(fmt::format("{}: {}", printable(options.plan), fmt::join(problems, "; ")));
+    }
+    return plan;
+  }
+  const PlanChoices choices = choices_of(options);
+  const BatchChoice batch{
+      .global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
+      .sequence = sequence_or_default(options.sequence, graph),
+      .precision = precision_of(options)};
+  auto problems = check_choices(choices, batch, model, cluster);
+  if (problems.empty()) {
+    Plan plan = resolve(choices, batch, model, cluster, costs);
+    problems = check_plan(plan, model, cluster);
+    if (problems.empty()) return plan;
+  }
+  throw UsageError(
+      fmt::format("--plan {}: {}", printable(options.plan), fmt::join(problems, "; ")));
+}
+
+}  // namespace meshwright

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "costmodel/cluster.h"
+#include "costmodel/cost_model.h"
+#include "costmodel/model.h"
+#include "costmodel/op_graph.h"
+#include "simulator/plan.h"
+
+namespace meshwright {
+
+// The options that say what is to be planned.
+struct PlanOptions {
+  std::string model, plan;
+  std::optional<std::int64_t> global_batch, sequence;
+  std::optional<std::string> precision;
+};
+void add_plan_options(CLI::App& command, PlanOptions& options);
+
+// How many devices the plan needs, before a cluster is there to check it against.
+std::int64_t devices_needed(const PlanOptions& options);
+
+// The plan that the options name: a file, or a short form with the batch of the options. A short
+// form that cannot be planned or lowered is a UsageError that lists everything wrong with it, a
+// file an InputError. `any_cluster`: a file may have been made for another cluster.
+Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const Model& model,
+                       const Cluster& cluster, const CostModel& costs, bool any_cluster = false);
+
+}  // namespace meshwright
