@@ -1,0 +1,93 @@
+#include "executor/cpu/kernels.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace meshwright {
+namespace {
+
+using Entry = void (*)(const KernelCall&);
+
+// The entry of a kernel that has these parts only.
+struct Parts {
+  Entry forward = nullptr;
+  Entry input_gradient = nullptr;
+  Entry weight_gradient = nullptr;
+  Entry step = nullptr;
+};
+
+template <class Real>
+Parts parts_of(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::Load:
+      return {};
+    case KernelKind::Embedding:
+      return {.forward = embedding_forward<Real>,
+              .weight_gradient = embedding_weight_gradient<Real>};
+    case KernelKind::LayerNorm:
+      return {layer_norm_forward<Real>, layer_norm_input_gradient<Real>,
+              layer_norm_weight_gradient<Real>};
+    case KernelKind::Matmul:
+      return {matmul_forward<Real>, matmul_input_gradient<Real>, matmul_weight_gradient<Real>};
+    case KernelKind::Attention:
+      return {attention_forward<Real>, attention_input_gradient<Real>};
+    case KernelKind::Activation:
+      return {activation_forward<Real>, activation_input_gradient<Real>};
+    case KernelKind::Dropout:
+      return {dropout_forward<Real>, dropout_input_gradient<Real>};
+    case KernelKind::Add:
+      return {.forward = add_forward<Real>};
+    case KernelKind::Sum:
+      return {.input_gradient = sum_input_gradient<Real>};
+    case KernelKind::LossLargest:
+      return {.forward = loss_largest_forward<Real>};
+    case KernelKind::LossSums:
+      return {.forward = loss_sums_forward<Real>};
+    case KernelKind::Loss:
+      return {loss_forward<Real>, loss_input_gradient<Real>};
+    case KernelKind::NormLargest:
+      return {.step = norm_largest_step<Real>};
+    case KernelKind::NormSums:
+      return {.step = norm_sums_step<Real>};
+    case KernelKind::ClipFactor:
+      return {.step = clip_factor_step};
+    case KernelKind::AdamW:
+      return {.step = adamw_step<Real>};
+  }
+  return {};
+}
+
+Entry entry_of(const Parts& parts, KernelPart part) {
+  switch (part) {
+    case KernelPart::Forward:
+      return parts.forward;
+    case KernelPart::InputGradient:
+      return parts.input_gradient;
+    case KernelPart::WeightGradient:
+      return parts.weight_gradient;
+    case KernelPart::Step:
+      return parts.step;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool has_kernels(Precision precision) {
+  return precision == Precision::FP32 || precision == Precision::FP64;
+}
+
+void run_kernel(const KernelCall& call, Precision precision) {
+  const Kernel& kernel = call.kernel;
+  const Parts parts =
+      precision == Precision::FP64 ? parts_of<double>(kernel.kind) : parts_of<float>(kernel.kind);
+  const Entry entry = entry_of(parts, kernel.part);
+  if (entry == nullptr || !has_kernels(precision)) {
+    throw std::logic_error("no kernel " + std::string(to_text(kernel.kind)) + " " +
+                           std::string(to_text(kernel.part)) + " in " +
+                           std::string(to_text(precision)));
+  }
+  entry(call);
+}
+
+}  // namespace meshwright

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "costmodel/precision.h"
+#include "executor/cpu/kernel_call.h"
+
+// Every kernel of costmodel/kernel.h on a CPU, for float and double. Load is not here: what is
+// loaded comes from outside.
+namespace meshwright {
+
+// Whether kernels exist for numbers of this precision.
+bool has_kernels(Precision precision);
+void run_kernel(const KernelCall& call, Precision precision);
+
+template <class Real>
+void embedding_forward(const KernelCall& call);
+template <class Real>
+void embedding_weight_gradient(const KernelCall& call);
+
+template <class Real>
+void layer_norm_forward(const KernelCall& call);
+template <class Real>
+void layer_norm_input_gradient(const KernelCall& call);
+template <class Real>
+void layer_norm_weight_gradient(const KernelCall& call);
+
+template <class Real>
+void matmul_forward(const KernelCall& call);
+template <class Real>
+void matmul_input_gradient(const KernelCall& call);
+template <class Real>
+void matmul_weight_gradient(const KernelCall& call);
+
+// Blocked with an online softmax (Dao et al. 2022): no more than a tile of scores exists.
+template <class Real>
+void attention_forward(const KernelCall& call);
+template <class Real>
+void attention_input_gradient(const KernelCall& call);
+
+template <class Real>
+void activation_forward(const KernelCall& call);
+template <class Real>
+void activation_input_gradient(const KernelCall& call);
+template <class Real>
+void dropout_forward(const KernelCall& call);
+template <class Real>
+void dropout_input_gradient(const KernelCall& call);
+template <class Real>
+void add_forward(const KernelCall& call);
+template <class Real>
+void sum_input_gradient(const KernelCall& call);
+
+template <class Real>
+void loss_largest_forward(const KernelCall& call);
+template <class Real>
+void loss_sums_forward(const KernelCall& call);
+template <class Real>
+void loss_forward(const KernelCall& call);
+template <class Real>
+void loss_input_gradient(const KernelCall& call);
+
+template <class Real>
+void norm_largest_step(const KernelCall& call);
+// Sums of squares that are exact for any split of the gradients over up to 2^14 devices and 2^36
+// elements: sums[0] + sums[1], added up over devices, is the same number to the bit.
+template <class Real>
+void norm_sums_step(const KernelCall& call);
+void clip_factor_step(const KernelCall& call);
+
+template <class Real>
+void adamw_step(const KernelCall& call);
+
+}  // namespace meshwright

@@ -1,0 +1,204 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "costmodel/op.h"
+#include "executor/host_device.h"
+
+// The mathematics of kernels, one element or one row at a time, written once for every back end.
+namespace meshwright {
+
+// The sum of term(0..count-1) in eight interleaved partial sums: a fixed order that vectorizes.
+template <class Real, class Term>
+MESHWRIGHT_HD inline Real sum_of(std::int64_t count, Term term) {
+  Real sums[8] = {};
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    for (int lane = 0; lane < 8; ++lane) sums[lane] += term(i + lane);
+  }
+  for (; i < count; ++i) sums[i % 8] += term(i);
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+struct ReluMath {
+  template <class Real>
+  MESHWRIGHT_HD static Real value(Real x) {
+    return x > 0 ? x : Real(0);
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real slope(Real x) {
+    return x > 0 ? Real(1) : Real(0);
+  }
+};
+
+struct TanhMath {
+  template <class Real>
+  MESHWRIGHT_HD static Real value(Real x) {
+    return std::tanh(x);
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real slope(Real x) {
+    const Real y = std::tanh(x);
+    return 1 - y * y;
+  }
+};
+
+struct SigmoidMath {
+  template <class Real>
+  MESHWRIGHT_HD static Real value(Real x) {
+    return 1 / (1 + std::exp(-x));
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real slope(Real x) {
+    const Real y = value(x);
+    return y * (1 - y);
+  }
+};
+
+struct SiluMath {
+  template <class Real>
+  MESHWRIGHT_HD static Real value(Real x) {
+    return x * SigmoidMath::value(x);
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real slope(Real x) {
+    const Real y = SigmoidMath::value(x);
+    return y * (1 + x * (1 - y));
+  }
+};
+
+// x times the normal distribution's cumulative share (Hendrycks and Gimpel 2016).
+struct GeluMath {
+  template <class Real>
+  MESHWRIGHT_HD static Real share(Real x) {
+    return Real(0.5) * std::erfc(-x * Real(std::numbers::sqrt2 / 2));
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real value(Real x) {
+    return x * share(x);
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real slope(Real x) {
+    constexpr Real peak = Real(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
+    return share(x) + x * peak * std::exp(Real(-0.5) * x * x);
+  }
+};
+
+// The same with the tanh approximation of GPT-2.
+struct GeluTanhMath {
+  template <class Real>
+  MESHWRIGHT_HD static Real value(Real x) {
+    return Real(0.5) * x * (1 + std::tanh(inner(x)));
+  }
+  template <class Real>
+  MESHWRIGHT_HD static Real slope(Real x) {
+    const Real t = std::tanh(inner(x));
+    const Real inner_slope = Real(kFactor) * (1 + 3 * Real(kCube) * x * x);
+    return Real(0.5) * (1 + t) + Real(0.5) * x * (1 - t * t) * inner_slope;
+  }
+
+ private:
+  static constexpr double kFactor = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  static constexpr double kCube = 0.044715;
+  template <class Real>
+  MESHWRIGHT_HD static Real inner(Real x) {
+    return Real(kFactor) * (x + Real(kCube) * x * x * x);
+  }
+};
+
+// Calls `use` with the mathematics of a function, so that the choice is made outside the loop.
+template <class Use>
+void with_math(Function function, Use use) {
+  switch (function) {
+    case Function::Gelu:
+      return use(GeluMath());
+    case Function::GeluTanh:
+      return use(GeluTanhMath());
+    case Function::Silu:
+      return use(SiluMath());
+    case Function::Relu:
+      return use(ReluMath());
+    case Function::Tanh:
+      return use(TanhMath());
+    case Function::Sigmoid:
+      return use(SigmoidMath());
+  }
+}
+
+template <class Real>
+struct RowMoments {
+  Real mean, scale;  // scale: 1 / sqrt(variance + epsilon)
+};
+
+template <class Real>
+MESHWRIGHT_HD inline RowMoments<Real> row_moments(const Real* x, std::int64_t count,
+                                                  double epsilon) {
+  const Real n = static_cast<Real>(count);
+  const Real mean = sum_of<Real>(count, [=](std::int64_t i) { return x[i]; }) / n;
+  const Real variance =
+      sum_of<Real>(count, [=](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / n;
+  return {mean, 1 / std::sqrt(variance + static_cast<Real>(epsilon))};
+}
+
+// Layer norm (Ba et al. 2016): y = gain * (x - mean) * scale + bias. `shift` is added to the gain.
+template <class Real>
+MESHWRIGHT_HD inline void norm_row(const Real* x, const Real* gain, Real shift, const Real* bias,
+                                   RowMoments<Real> moments, std::int64_t count, Real* y) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    y[i] = (gain[i] + shift) * ((x[i] - moments.mean) * moments.scale) + bias[i];
+  }
+}
+
+// dx = scale * (g - mean(g) - h * mean(g * h)) with g = gain * dy and h the normalized x; the
+// addend may be null or dx itself.
+template <class Real>
+MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Real shift,
+                                            RowMoments<Real> moments, const Real* dy,
+                                            const Real* addend, std::int64_t count, Real* dx) {
+  const auto g = [=](std::int64_t i) { return (gain[i] + shift) * dy[i]; };
+  const auto h = [=](std::int64_t i) { return (x[i] - moments.mean) * moments.scale; };
+  const Real n = static_cast<Real>(count);
+  const Real mean_g = sum_of<Real>(count, g) / n;
+  const Real mean_gh = sum_of<Real>(count, [=](std::int64_t i) { return g(i) * h(i); }) / n;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Real gradient = moments.scale * (g(i) - mean_g - h(i) * mean_gh);
+    dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
+  }
+}
+
+template <class Real>
+MESHWRIGHT_HD inline Real row_largest(const Real* x, std::int64_t count) {
+  Real largest = x[0];
+  for (std::int64_t i = 1; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+// The sum of exp(x - largest).
+template <class Real>
+MESHWRIGHT_HD inline Real row_exponentials(const Real* x, Real largest, std::int64_t count) {
+  return sum_of<Real>(count, [=](std::int64_t i) { return std::exp(x[i] - largest); });
+}
+
+struct AdamWFactors {
+  double gradient = 1;  // gradients are scaled by it first
+  double keep = 1;      // 1 - learning rate * weight decay
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double rate = 0;       // learning rate / (1 - beta1^step)
+  double deviation = 1;  // sqrt(1 - beta2^step)
+};
+
+// One element of AdamW (Loshchilov and Hutter 2019), decay first, as PyTorch has it.
+template <class Real>
+MESHWRIGHT_HD inline void adamw_element(const AdamWFactors& factors, Real gradient, Real& weight,
+                                        Real& m, Real& v) {
+  const Real g = gradient * static_cast<Real>(factors.gradient);
+  m = static_cast<Real>(factors.beta1) * m + static_cast<Real>(1 - factors.beta1) * g;
+  v = static_cast<Real>(factors.beta2) * v + static_cast<Real>(1 - factors.beta2) * g * g;
+  const Real size =
+      std::sqrt(v) / static_cast<Real>(factors.deviation) + static_cast<Real>(factors.epsilon);
+  weight = weight * static_cast<Real>(factors.keep) - static_cast<Real>(factors.rate) * (m / size);
+}
+
+}  // namespace meshwright
