@@ -56,6 +56,10 @@ AttentionAttributes random_attributes(TestRandom& random) {
 std::vector<double> naive_attention(AttentionCase& c) {
   const auto& attributes = std::get<AttentionAttributes>(c.kernel.attributes);
   const RandomKey key = random_key(c.settings.seed, c.kernel.name, c.settings.step);
+  const auto q = c.q.values(), k = c.k.values(), v = c.v.values();
+  const auto at = [](const std::vector<double>& x, std::int64_t i) {
+    return x[static_cast<std::size_t>(i)];
+  };
   std::vector<double> y;
   for (std::int64_t b = 0; b < c.batch; ++b) {
     for (std::int64_t i = 0; i < c.queries; ++i) {
@@ -66,8 +70,8 @@ std::vector<double> naive_attention(AttentionCase& c) {
         for (std::int64_t j = 0; j < seen; ++j) {
           double score = 0;
           for (std::int64_t d = 0; d < c.size; ++d) {
-            score += c.q.at(((b * c.queries + i) * c.heads + h) * c.size + d) *
-                     c.k.at(((b * c.keys + j) * c.kv_heads + kv) * c.size + d);
+            score += at(q, ((b * c.queries + i) * c.heads + h) * c.size + d) *
+                     at(k, ((b * c.keys + j) * c.kv_heads + kv) * c.size + d);
           }
           shares.push_back(std::exp(attributes.scale * score));
         }
@@ -80,7 +84,7 @@ std::vector<double> naive_attention(AttentionCase& c) {
                 ((row * c.kernel.place[1].size + head) * c.queries + i) * c.keys + j;
             value += shares[static_cast<std::size_t>(j)] / sum *
                      dropout_factor(key, static_cast<std::uint64_t>(place), attributes.dropout) *
-                     c.v.at(((b * c.keys + j) * c.kv_heads + kv) * c.size + d);
+                     at(v, ((b * c.keys + j) * c.kv_heads + kv) * c.size + d);
           }
           y.push_back(value);
         }

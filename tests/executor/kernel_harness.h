@@ -47,7 +47,11 @@ struct TestOperand {
     return result;
   }
   void set(const std::vector<double>& values) {
-    for (std::size_t i = 0; i < values.size(); ++i) at(static_cast<std::int64_t>(i)) = values[i];
+    const Places all = places();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      buffer[static_cast<std::size_t>(operand.offset + all[static_cast<std::int64_t>(i)])] =
+          values[i];
+    }
   }
 };
 

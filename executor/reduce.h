@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "costmodel/precision.h"
+#include "costmodel/transfer.h"
+
+namespace meshwright {
+
+// result = the reduction of the sources from left to right, `count` elements. The result may be
+// one of the sources. A maximum with a NaN is NaN.
+void reduce(Reduction reduction, BufferElement element, Precision precision,
+            std::span<const std::byte* const> sources, std::size_t count, std::byte* result);
+
+}  // namespace meshwright

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/transport.h"
+
+namespace meshwright {
+
+// Devices that are threads of one process. Members of a collective work in each other's memory:
+// each does its share between two meetings of the whole group.
+class ThreadNetwork {
+ public:
+  ThreadNetwork() = default;
+  ThreadNetwork(const ThreadNetwork&) = delete;
+  ThreadNetwork& operator=(const ThreadNetwork&) = delete;
+
+  // The end of one device, used by one thread. Must not outlive the network.
+  std::unique_ptr<Transport> endpoint(DeviceId device);
+  // Every transfer that waits or comes later throws PeerFailure with this reason. The first
+  // reason stays.
+  void fail(const std::string& reason);
+
+ private:
+  friend class ThreadEndpoint;
+
+  struct Meeting {
+    std::condition_variable changed;
+    Transfer transfer;                // of whoever came first
+    std::vector<std::byte*> members;  // by place in the group; null: not there yet
+    std::size_t arrived = 0, left = 0;
+    std::uint64_t round = 0;
+    bool working = false;
+  };
+  struct Channel {
+    std::condition_variable changed;
+    std::deque<std::pair<Transfer, std::vector<std::byte>>> sent;
+  };
+
+  // Returns with the memory of all members when all are there.
+  std::vector<std::byte*> meet(Meeting& meeting, const Transfer& transfer, std::size_t place,
+                               std::byte* memory);
+  // Returns when all members are done.
+  void part(Meeting& meeting);
+  Meeting& meeting_of(const std::vector<DeviceId>& group);
+  Channel& channel_of(DeviceId sender, DeviceId receiver);
+  void throw_if_failed() const;
+
+  std::mutex mutex_;  // guards everything below, and what meetings and channels hold
+  std::map<std::vector<DeviceId>, std::unique_ptr<Meeting>> meetings_;
+  std::map<std::pair<DeviceId, DeviceId>, std::unique_ptr<Channel>> channels_;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+
+#include "costmodel/precision.h"
+#include "costmodel/transfer.h"
+
+namespace meshwright {
+
+// What a transfer throws on a device because another one failed.
+class PeerFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// How one device reaches the others. Reductions add from left to right in the order of the group
+// and give the same bits on every member. Every member runs the transfers of a group in the same
+// order; a transfer that does not match what another member runs is a std::logic_error that names
+// both.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Runs the transfer in place on `range`, its `count` elements, and returns when the range may be
+  // used again. A Send returns without waiting for its Receive.
+  virtual void run(const Transfer& transfer, Precision precision, std::span<std::byte> range) = 0;
+};
+
+}  // namespace meshwright
