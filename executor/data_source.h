@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simulator/program.h"
+
+namespace meshwright {
+
+// What a model is trained on. A row is a function of the step and of its place in the global
+// batch, so every plan sees the same data. Called from several threads.
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+  // One row of an input. An input without a batch dimension has row 0 only.
+  virtual void read_row(std::string_view input, std::int64_t step, std::int64_t row,
+                        std::span<std::int32_t> values) const = 0;
+};
+
+// "tokens" drawn evenly from a vocabulary, "labels" the tokens that follow them, "positions"
+// 0, 1, 2, ...
+class RandomTokens : public DataSource {
+ public:
+  RandomTokens(std::uint64_t seed, std::int64_t vocabulary);
+  void read_row(std::string_view input, std::int64_t step, std::int64_t row,
+                std::span<std::int32_t> values) const override;
+
+ private:
+  std::uint64_t seed_;
+  std::int64_t vocabulary_;
+};
+
+struct FixedInput {
+  std::int64_t row_size = 0;
+  std::vector<std::int32_t> values;
+};
+
+// Arrays of rows by the name of the input. A step takes the next `global_batch` rows; after the
+// last comes the first again. "positions" need no array.
+class FixedInputs : public DataSource {
+ public:
+  FixedInputs(std::int64_t global_batch, std::map<std::string, FixedInput, std::less<>> inputs);
+  void read_row(std::string_view input, std::int64_t step, std::int64_t row,
+                std::span<std::int32_t> values) const override;
+
+ private:
+  std::int64_t global_batch_;
+  std::map<std::string, FixedInput, std::less<>> inputs_;
+};
+
+// How many "labels" of a step's global batch count. None at all is an InputError.
+std::int64_t count_labels(const DataSource& data, const BatchPlace& batch, std::int64_t step);
+
+}  // namespace meshwright

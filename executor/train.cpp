@@ -1,0 +1,179 @@
+#include "executor/train.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "executor/thread_transport.h"
+
+namespace meshwright {
+namespace {
+
+Worker::Clock steady_clock() {
+  const auto origin = std::chrono::steady_clock::now();
+  return [origin] {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - origin;
+    return Seconds(since.count());
+  };
+}
+
+// Times from the first device's start on.
+Timeline joined_timeline(const std::vector<StepRecord>& records) {
+  Timeline timeline;
+  for (const StepRecord& record : records) timeline.devices.push_back(record.timeline);
+  std::optional<Seconds> first, last;
+  for (const DeviceTimeline& device : timeline.devices) {
+    for (const TaskSpan& span : device.tasks) {
+      first = first ? std::min(*first, span.start) : span.start;
+      last = last ? std::max(*last, span.finish) : span.finish;
+    }
+    for (const MemorySample& sample : device.memory) {
+      first = first ? std::min(*first, sample.time) : sample.time;
+    }
+  }
+  if (!last) return timeline;
+  for (DeviceTimeline& device : timeline.devices) {
+    for (TaskSpan& span : device.tasks) span = {span.start - *first, span.finish - *first};
+    for (MemorySample& sample : device.memory) sample.time -= *first;
+  }
+  timeline.step = *last - *first;
+  return timeline;
+}
+
+// What devices have to agree on: whether a step runs, and what it gave.
+class Steps {
+ public:
+  Steps(std::span<const Program> programs, const RunOptions& options, const DataSource& data,
+        std::stop_token stop, const std::function<void(std::int64_t, const StepResult&)>& progress)
+      : programs_(programs), options_(options), data_(data), stop_(stop), progress_(progress) {}
+
+  // The loss scale of a step, or none when it does not run: the first device that comes decides
+  // for all.
+  std::optional<double> start(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    if (static_cast<std::size_t>(step) == scales_.size() && !ended_) {
+      if (step == options_.steps || stop_.stop_requested()) {
+        ended_ = true;
+      } else {
+        const std::int64_t labels = count_labels(data_, programs_[0].batch, step);
+        scales_.push_back(1.0 / static_cast<double>(labels));
+      }
+    }
+    if (static_cast<std::size_t>(step) >= scales_.size()) return std::nullopt;
+    return scales_[static_cast<std::size_t>(step)];
+  }
+
+  void finish(std::int64_t step, std::size_t device, StepRecord record) {
+    const std::lock_guard lock(mutex_);
+    Unfinished& unfinished = unfinished_[step];
+    unfinished.records.resize(programs_.size());
+    unfinished.records[device] = std::move(record);
+    if (++unfinished.devices == programs_.size()) conclude(step);
+  }
+
+  // When all devices are done.
+  RunResult take_result() { return std::move(result_); }
+
+ private:
+  struct Unfinished {
+    std::vector<StepRecord> records;  // by program
+    std::size_t devices = 0;
+  };
+
+  void conclude(std::int64_t step) {
+    const std::vector<StepRecord> records = std::move(unfinished_.at(step).records);
+    unfinished_.erase(step);
+    StepResult result;
+    result_.peaks.clear();
+    for (const StepRecord& record : records) {
+      result.loss += record.loss.value_or(0);
+      if (!result.gradient_norm) result.gradient_norm = record.gradient_norm;
+      result_.peaks.push_back(record.peak);
+    }
+    result_.timeline = joined_timeline(records);
+    result.time = result_.timeline.step;
+    result_.steps.push_back(result);
+    if (progress_) progress_(step, result);
+  }
+
+  std::span<const Program> programs_;
+  const RunOptions& options_;
+  const DataSource& data_;
+  std::stop_token stop_;
+  const std::function<void(std::int64_t, const StepResult&)>& progress_;
+  std::mutex mutex_;  // guards what follows
+  bool ended_ = false;
+  std::vector<double> scales_;                     // by step
+  std::map<std::int64_t, Unfinished> unfinished_;  // by step; a device may be steps ahead
+  RunResult result_;
+};
+
+void run_device(Worker& worker, std::size_t device, StepSettings settings,
+                const Initializer& initializer, Steps& steps) {
+  worker.initialize(initializer);
+  for (std::int64_t step = 0;; ++step) {
+    const std::optional<double> scale = steps.start(step);
+    if (!scale) return;
+    settings.step = step;
+    settings.loss_scale = *scale;
+    steps.finish(step, device, worker.run_step(settings));
+  }
+}
+
+// The cause before what it led to on other devices.
+void rethrow_first(const std::vector<std::exception_ptr>& errors) {
+  std::exception_ptr led_to;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const PeerFailure&) {
+      led_to = error;
+    }
+  }
+  if (led_to) std::rethrow_exception(led_to);
+}
+
+}  // namespace
+
+RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,
+                      const RunOptions& options, const Initializer& initializer,
+                      const DataSource& data, std::stop_token stop,
+                      const std::function<void(std::int64_t, const StepResult&)>& progress) {
+  ThreadNetwork network;
+  Steps steps(programs, options, data, stop, progress);
+  const Worker::Clock clock = steady_clock();
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<std::unique_ptr<Worker>> workers(programs.size());
+  std::vector<std::exception_ptr> errors(programs.size());
+  for (const Program& program : programs) transports.push_back(network.endpoint(program.device));
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t d = 0; d < programs.size(); ++d) {
+      threads.emplace_back([&, d] {
+        try {
+          workers[d] =
+              std::make_unique<Worker>(programs[d], *transports[d], data, clock, options.worker);
+          run_device(*workers[d], d, settings, initializer, steps);
+        } catch (...) {
+          errors[d] = std::current_exception();
+          network.fail("device " + std::to_string(programs[d].device.index()) + " failed");
+        }
+      });
+    }
+  }
+  rethrow_first(errors);
+  RunResult result = steps.take_result();
+  for (std::size_t d = programs.size(); d-- > 0;) {
+    if (options.keep_weights) workers[d]->put_weights(result.weights);
+    if (options.worker.keep_gradients) workers[d]->put_gradients(result.gradients);
+  }
+  return result;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "executor/data_source.h"
+#include "executor/global_tensor.h"
+#include "executor/initial_weights.h"
+#include "executor/step_settings.h"
+#include "executor/worker.h"
+#include "simulator/program.h"
+#include "simulator/timeline.h"
+
+namespace meshwright {
+
+struct StepResult {
+  double loss = 0;                      // the mean over the global batch
+  std::optional<double> gradient_norm;  // before clipping
+  Seconds time;                         // from the first device's start to the last one's finish
+};
+
+struct RunOptions {
+  std::int64_t steps = 1;
+  WorkerOptions worker;
+  bool keep_weights = false;  // those after the last step are in the result
+};
+
+struct RunResult {
+  std::vector<StepResult> steps;
+  Timeline timeline;         // of the last step, measured
+  std::vector<Bytes> peaks;  // by program
+  GlobalTensors weights;     // after the last step, if asked for
+  GlobalTensors gradients;   // of the last step before clipping, if asked for
+};
+
+// Trains with one thread per program. `settings` hold for all steps; step and loss scale are set
+// by the run, the scale to 1 / the labels that count. `stop` ends the run after a whole step.
+// `progress` is called after each step, from one thread at a time. When a device fails, the others
+// are woken and what it threw is thrown.
+RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,
+                      const RunOptions& options, const Initializer& initializer,
+                      const DataSource& data, std::stop_token stop = {},
+                      const std::function<void(std::int64_t, const StepResult&)>& progress = {});
+
+}  // namespace meshwright

@@ -1,0 +1,233 @@
+#include "executor/worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "executor/cpu/kernels.h"
+#include "executor/weight_shards.h"
+
+namespace meshwright {
+namespace {
+
+std::unique_ptr<std::byte, decltype(&std::free)> allocate(Bytes size) {
+  const auto unit = static_cast<std::size_t>(kArenaAlignment.value());
+  const auto bytes = std::max(unit, static_cast<std::size_t>(size.value()));
+  std::unique_ptr<std::byte, decltype(&std::free)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(unit, bytes)), &std::free);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+using ByTask = std::vector<std::vector<BufferId>>;
+
+// Buffers whose values are asked for after the step, by the last task that uses them: later their
+// memory may hold something else.
+ByTask kept_buffers(const Program& program, bool gradients) {
+  std::vector<bool> wanted(program.buffers.size(), false);
+  if (program.loss) wanted[program.loss->index()] = true;
+  if (program.clip) wanted[program.clip->index()] = true;
+  for (const WeightShard& shard : program.weights) {
+    if (gradients) wanted[shard.gradient.index()] = true;
+  }
+  ByTask kept(program.tasks.size());
+  for (std::size_t t = program.tasks.size(); t-- > 0;) {
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      if (wanted[id.index()]) kept[t].push_back(id);
+      wanted[id.index()] = false;
+    }
+  }
+  return kept;
+}
+
+template <class T>
+std::vector<double> read_as(const std::byte* start, std::size_t count) {
+  const T* numbers = reinterpret_cast<const T*>(start);
+  return std::vector<double>(numbers, numbers + count);
+}
+
+}  // namespace
+
+Worker::Worker(const Program& program, Transport& transport, const DataSource& data, Clock clock,
+               WorkerOptions options)
+    : program_(program),
+      transport_(transport),
+      data_(data),
+      clock_(std::move(clock)),
+      options_(options),
+      arena_(lay_out_arena(program)),
+      born_(program.tasks.size()),
+      dying_(program.tasks.size()),
+      kept_(kept_buffers(program, options.keep_gradients)),
+      memory_(allocate(arena_.peak)) {
+  if (!has_kernels(program.precision)) {
+    throw std::logic_error(fmt::format("no kernels in {}", to_text(program.precision)));
+  }
+  const auto lives = lifetimes_of(program);
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    if (!lives[b] || program.buffers[b].persistent) continue;
+    born_[lives[b]->first].push_back(BufferId(b));
+    dying_[lives[b]->last].push_back(BufferId(b));
+  }
+  const auto bytes = static_cast<std::size_t>(arena_.peak.value());
+  std::memset(memory_.get(), options.fill_freed ? 0xff : 0, bytes);
+}
+
+void Worker::initialize(const Initializer& initializer) {
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    if (program_.buffers[b].persistent) fill(BufferId(b), 0);
+  }
+  for (const WeightShard& shard : program_.weights) {
+    const WeightValues values = initializer(shard.name, global_shape(shard));
+    for_each_element(shard, [&](std::int64_t local, std::int64_t global) {
+      set_number(shard.weight, local, values(global));
+    });
+  }
+}
+
+StepRecord Worker::run_step(const StepSettings& settings) {
+  StepRecord record{.timeline = {.device = program_.device}};
+  record.timeline.tasks.reserve(program_.tasks.size());
+  live_ = {};
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    if (!program_.buffers[b].persistent) continue;
+    use_memory(BufferId(b), record);
+    if (BufferId(b) == program_.loss) fill(BufferId(b), 0);
+  }
+  record.timeline.memory.push_back({clock_(), live_});
+  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    start_lives(t, record);
+    const Seconds start = clock_();
+    run_task(program_.tasks[t], settings);
+    record.timeline.tasks.push_back({start, clock_()});
+    end_lives(t, record);
+  }
+  assert(record.peak == arena_.peak);
+  const auto kept = [&](std::optional<BufferId> id, std::size_t i) -> std::optional<double> {
+    const auto values = id ? values_.find(*id) : values_.end();
+    return values == values_.end() ? std::nullopt : std::optional(values->second[i]);
+  };
+  record.loss = kept(program_.loss, 0);
+  record.gradient_norm = kept(program_.clip, 1);
+  return record;
+}
+
+void Worker::start_lives(std::size_t task, StepRecord& record) {
+  if (born_[task].empty()) return;
+  for (const BufferId id : born_[task]) {
+    use_memory(id, record);
+    if (id == program_.loss) fill(id, 0);
+  }
+  record.timeline.memory.push_back({clock_(), live_});
+}
+
+void Worker::end_lives(std::size_t task, StepRecord& record) {
+  for (const BufferId id : kept_[task]) values_[id] = numbers_in(id);
+  if (dying_[task].empty()) return;
+  for (const BufferId id : dying_[task]) {
+    const Buffer& buffer = program_.buffers[id.index()];
+    live_[static_cast<std::size_t>(buffer.component)] -= bytes_of(buffer, program_.precision);
+    if (options_.fill_freed) fill(id, 0xff);
+  }
+  record.timeline.memory.push_back({clock_(), live_});
+}
+
+void Worker::use_memory(BufferId id, StepRecord& record) {
+  const Buffer& buffer = program_.buffers[id.index()];
+  live_[static_cast<std::size_t>(buffer.component)] += bytes_of(buffer, program_.precision);
+  const Bytes end = *arena_.offsets[id.index()] + arena_bytes(buffer, program_.precision);
+  record.peak = std::max(record.peak, end);
+}
+
+void Worker::run_task(const Task& task, const StepSettings& settings) const {
+  const auto operands = program_.operands_of(task);
+  if (task.kind == TaskKind::Transfer) {
+    const Transfer& transfer = program_.transfer(task);
+    const std::int64_t width = bytes_per_element(transfer.element, program_.precision).value();
+    transport_.run(transfer, program_.precision,
+                   {start_of(operands[0]) + transfer.offset * width,
+                    static_cast<std::size_t>(transfer.count * width)});
+    return;
+  }
+  const Kernel& kernel = program_.kernel(task);
+  const std::int64_t row =
+      program_.batch.first_row + task.microbatch.value_or(0) * program_.batch.micro_batch;
+  if (kernel.kind == KernelKind::Load) {
+    return load(kernel, start_of(operands[0]), settings.step, row);
+  }
+  std::vector<std::byte*> buffers;
+  for (const BufferId id : operands) buffers.push_back(start_of(id));
+  run_kernel({kernel, buffers, settings, row}, program_.precision);
+}
+
+void Worker::load(const Kernel& kernel, std::byte* buffer, std::int64_t step,
+                  std::int64_t row) const {
+  const Operand& y = kernel.operands[0];
+  if (y.element != BufferElement::Index) {
+    throw std::logic_error(fmt::format("the input {} does not hold indices", kernel.name));
+  }
+  const bool has_batch = y.sizes.size() > 1;
+  const std::int64_t rows = has_batch ? y.sizes[0] : 1;
+  const Places places(std::span(y.sizes).subspan(has_batch ? 1 : 0),
+                      std::span(y.strides).subspan(has_batch ? 1 : 0));
+  std::vector<std::int32_t> values(static_cast<std::size_t>(places.count()));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    data_.read_row(kernel.name, step, has_batch ? row + r : 0, values);
+    std::int32_t* to =
+        reinterpret_cast<std::int32_t*>(buffer) + y.offset + (has_batch ? r * y.strides[0] : 0);
+    for (std::int64_t i = 0; i < places.count(); ++i) {
+      to[places[i]] = values[static_cast<std::size_t>(i)];
+    }
+  }
+}
+
+void Worker::put_weights(GlobalTensors& tensors) const {
+  std::map<BufferId, std::vector<double>> values;
+  for (const WeightShard& shard : program_.weights) {
+    std::vector<double>& buffer = values[shard.weight];
+    if (buffer.empty()) buffer = numbers_in(shard.weight);
+    put_shard(shard, buffer, nullptr, tensors);
+  }
+}
+
+void Worker::put_gradients(GlobalTensors& tensors) const {
+  std::map<BufferId, std::vector<bool>> final_ones;
+  for (const WeightShard& shard : program_.weights) {
+    const auto values = values_.find(shard.gradient);
+    if (values == values_.end()) continue;
+    std::vector<bool>& valid = final_ones[shard.gradient];
+    if (valid.empty()) valid = final_elements(program_, shard.gradient);
+    put_shard(shard, values->second, &valid, tensors);
+  }
+}
+
+std::byte* Worker::start_of(BufferId id) const {
+  return memory_.get() + arena_.offsets[id.index()]->value();
+}
+
+std::vector<double> Worker::numbers_in(BufferId id) const {
+  const Buffer& buffer = program_.buffers[id.index()];
+  const auto count = static_cast<std::size_t>(buffer.count);
+  if (buffer.element == BufferElement::Index) return read_as<std::int32_t>(start_of(id), count);
+  if (buffer.element == BufferElement::Double || program_.precision == Precision::FP64) {
+    return read_as<double>(start_of(id), count);
+  }
+  return read_as<float>(start_of(id), count);
+}
+
+void Worker::set_number(BufferId id, std::int64_t index, double value) const {
+  if (program_.precision == Precision::FP64) {
+    reinterpret_cast<double*>(start_of(id))[index] = value;
+  } else {
+    reinterpret_cast<float*>(start_of(id))[index] = static_cast<float>(value);
+  }
+}
+
+void Worker::fill(BufferId id, unsigned char byte) const {
+  const Bytes size = bytes_of(program_.buffers[id.index()], program_.precision);
+  std::memset(start_of(id), byte, static_cast<std::size_t>(size.value()));
+}
+
+}  // namespace meshwright

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/data_source.h"
+#include "executor/initial_weights.h"
+#include "executor/step_settings.h"
+#include "executor/transport.h"
+#include "simulator/arena.h"
+#include "simulator/timeline.h"
+
+namespace meshwright {
+
+struct WorkerOptions {
+  // Memory that is not in use holds NaN, so that a read of it shows in the result.
+#ifdef NDEBUG
+  bool fill_freed = false;
+#else
+  bool fill_freed = true;
+#endif
+  bool keep_gradients = false;  // those of the last step can be read
+};
+
+// What one device knows after a step.
+struct StepRecord {
+  std::optional<double> loss;           // its share of the mean
+  std::optional<double> gradient_norm;  // before clipping
+  DeviceTimeline timeline;              // in the clock's time
+  Bytes peak;
+};
+
+// Runs the program of one device in list order, in memory laid out before. Program, transport and
+// data must outlive it; a worker belongs to one thread.
+class Worker {
+ public:
+  using Clock = std::function<Seconds()>;
+
+  Worker(const Program& program, Transport& transport, const DataSource& data, Clock clock,
+         WorkerOptions options);
+
+  // Weights as the initializer has them; all other persistent buffers 0.
+  void initialize(const Initializer& initializer);
+  StepRecord run_step(const StepSettings& settings);
+
+  // Adds what this device holds to whole tensors.
+  void put_weights(GlobalTensors& tensors) const;
+  void put_gradients(GlobalTensors& tensors) const;
+
+ private:
+  std::byte* start_of(BufferId id) const;
+  std::vector<double> numbers_in(BufferId id) const;
+  void set_number(BufferId id, std::int64_t index, double value) const;
+  void fill(BufferId id, unsigned char byte) const;
+  void run_task(const Task& task, const StepSettings& settings) const;
+  void load(const Kernel& kernel, std::byte* buffer, std::int64_t step, std::int64_t row) const;
+  void start_lives(std::size_t task, StepRecord& record);
+  void end_lives(std::size_t task, StepRecord& record);
+  void use_memory(BufferId id, StepRecord& record);
+
+  const Program& program_;
+  Transport& transport_;
+  const DataSource& data_;
+  Clock clock_;
+  WorkerOptions options_;
+  Arena arena_;
+  std::vector<std::vector<BufferId>> born_, dying_;  // by task, buffers that do not persist
+  std::vector<std::vector<BufferId>> kept_;  // by task, buffers to read after their last use
+  std::unique_ptr<std::byte, decltype(&std::free)> memory_;
+  std::map<BufferId, std::vector<double>> values_;  // of the kept buffers
+  ComponentBytes live_;
+};
+
+}  // namespace meshwright
