@@ -1,6 +1,7 @@
 #include "executor/train.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <exception>
 #include <map>
@@ -145,6 +146,7 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
                       const RunOptions& options, const Initializer& initializer,
                       const DataSource& data, std::stop_token stop,
                       const std::function<void(std::int64_t, const StepResult&)>& progress) {
+  assert(!programs.empty());
   ThreadNetwork network;
   Steps steps(programs, options, data, stop, progress);
   const Worker::Clock clock = steady_clock();

@@ -123,9 +123,10 @@ void add_forward(const KernelCall& call) {
 template <class Real>
 void sum_input_gradient(const KernelCall& call) {
   const bool has_addend = call.kernel.has_addend;
+  assert(!has_addend || !call.kernel.accumulate);
   const auto dy = call.rows<const Real>(0);
   const auto dx = call.rows<Real>(has_addend ? 2 : 1);
-  if (has_addend && !call.kernel.accumulate) {
+  if (has_addend) {
     map_rows<Real>(call.rows<const Real>(1), dx,
                    [](Real a, std::int64_t, std::int64_t) { return a; });
   } else if (!call.kernel.accumulate) {

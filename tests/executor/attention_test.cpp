@@ -1,4 +1,5 @@
 #include <numeric>
+#include <tuple>
 
 #include "executor/random.h"
 #include "tests/executor/kernel_harness.h"
@@ -165,6 +166,38 @@ TEST_CASE("attention of a piece of the queries is that piece of attention") {
   const auto expected = piece.y.values();
   piece.forward();
   check_close(piece.y.values(), expected, 1e-13);
+}
+
+TEST_CASE("queries, keys and values may lie side by side in one buffer") {
+  TestRandom random(6);
+  AttentionCase c(random, 80, 8, {.causal = true});
+  c.kv_heads = c.heads;
+  const Sizes sizes = {c.batch, c.queries, c.heads, c.size};
+  c.k = c.v = c.dk = c.dv = random_real(random, sizes);
+  AttentionCase packed = c;
+  const std::int64_t row = c.heads * c.size;
+  // As one [batch, sequence, 3, heads, size].
+  const auto piece = [&](std::int64_t which) {
+    Operand operand = dense_operand(sizes, BufferElement::Real, which * row);
+    operand.strides = {3 * row * c.queries, 3 * row, c.size, 1};
+    return in_buffer(operand);
+  };
+  for (const auto& [from, to, which] :
+       {std::tuple{&c.q, &packed.q, 0}, {&c.k, &packed.k, 1}, {&c.v, &packed.v, 2}}) {
+    *to = piece(which);
+    to->set(from->values());
+  }
+  packed.dq = piece(0);
+  packed.dk = piece(1);
+  packed.dv = piece(2);
+  c.forward();
+  c.backward();
+  packed.forward();
+  packed.backward();
+  CHECK(packed.y.values() == c.y.values());
+  CHECK(packed.dq.values() == c.dq.values());
+  CHECK(packed.dk.values() == c.dk.values());
+  CHECK(packed.dv.values() == c.dv.values());
 }
 
 TEST_CASE("a query that sees no key gets zeros") {
