@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   add_model_command(app, session);
   add_cluster_command(app, session);
   add_simulate_command(app, session);
+  add_run_command(app, session);
   try {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::Done);

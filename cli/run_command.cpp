@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/model_option.h"
+#include "cli/plan_option.h"
+#include "costmodel/input_error.h"
+#include "costmodel/json_input.h"
+#include "costmodel/local_cluster.h"
+#include "executor/train.h"
+#include "simulator/check_program.h"
+#include "simulator/engine/simulate.h"
+#include "simulator/lowering/lower.h"
+#include "simulator/report.h"
+#include "simulator/trace_file.h"
+
+namespace meshwright {
+namespace {
+
+constexpr auto kFooter =
+    "Devices are threads of this process. Every plan starts from the same weights, sees the same\n"
+    "data and gives the same losses. Tokens are random. The predicted time assumes a usual "
+    "core.\n\n"
+    "Example: meshwright run --model gpt2-tiny --plan dp=2,pp=2,zero=1 --global-batch 8 --seq 64 "
+    "--steps 3";
+
+struct RunCommandOptions {
+  PlanOptions plan;
+  std::int64_t steps = 10;
+  std::uint64_t seed = 0;
+  double learning_rate = 1e-3, clip = 1.0;
+  std::optional<std::string> metrics, trace;
+  bool dry_run = false;
+};
+
+Bytes machine_memory() {
+  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
+}
+
+// Everything that is known before the first step.
+struct Prepared {
+  Plan plan;
+  std::vector<Program> programs;
+  Report predicted;
+};
+
+Prepared prepare(const RunCommandOptions& options, const Session& session) {
+  const OpGraph graph = model_from_option(options.plan.model, session);
+  const Model model = make_model(graph);
+  const std::int64_t devices = devices_needed(options.plan);
+  constexpr std::int64_t kMostThreads = 256;
+  if (devices > kMostThreads) {
+    throw UsageError(fmt::format("--plan {}: {} devices; one process runs at most {}",
+                                 printable(options.plan.plan), devices, kMostThreads));
+  }
+  const Cluster cluster = local_cluster(devices, machine_memory());
+  const FormulaCosts costs(cluster);
+  Prepared prepared{.plan = plan_from_options(options.plan, graph, model, cluster, costs, true)};
+  if (prepared.plan.precision != Precision::FP32 && prepared.plan.precision != Precision::FP64) {
+    throw UsageError(fmt::format("--precision {}: processors run fp32 and fp64",
+                                 to_text(prepared.plan.precision)));
+  }
+  prepared.programs = lower_all(model, prepared.plan);
+  if (const auto problems = check_programs(prepared.programs); !problems.empty()) {
+    throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
+  }
+  prepared.predicted = summarize(prepared.programs, simulate(prepared.programs, costs), cluster);
+  return prepared;
+}
+
+std::int64_t vocabulary_of(const std::string& model, const Session& session) {
+  const OpGraph graph = model_from_option(model, session);
+  for (const Dim& dim : graph.dims) {
+    if (dim.name == "vocabulary") return dim.size;
+  }
+  throw UsageError(
+      fmt::format("--model {}: has no vocabulary to draw random tokens from", printable(model)));
+}
+
+Bytes largest_peak(const RunResult& result) {
+  Bytes most;
+  for (const Bytes peak : result.peaks) most = std::max(most, peak);
+  return most;
+}
+
+// One line a step, and one JSON object a step where asked for.
+class StepLog {
+ public:
+  StepLog(const RunCommandOptions& options, const Prepared& prepared, const Session& session)
+      : prepared_(prepared), quiet_(session.quiet) {
+    if (!options.metrics) return;
+    metrics_.open(*options.metrics, std::ios::trunc);
+    if (!metrics_) {
+      throw std::system_error(errno, std::generic_category(),
+                              printable(*options.metrics) + ": cannot be written");
+    }
+  }
+
+  void add(std::int64_t step, const StepResult& result) {
+    const std::int64_t tokens = prepared_.plan.global_batch * prepared_.plan.sequence;
+    if (!quiet_) {
+      fmt::print(stderr, "step {:>4}  loss {:.6f}  grad norm {:.4f}  {}\n", step, result.loss,
+                 result.gradient_norm.value_or(0), to_text(result.time));
+    }
+    if (!metrics_.is_open()) return;
+    const nlohmann::ordered_json line = {
+        {"step", step},
+        {"loss", result.loss},
+        {"tokens", tokens},
+        {"step_s", result.time.value()},
+        {"predicted_step_s", prepared_.predicted.step.value()},
+        {"grad_norm", result.gradient_norm.value_or(0)},
+        {"peak_bytes", prepared_.predicted.fullest().peak.value()}};
+    metrics_ << line.dump() << std::endl;
+    if (!metrics_) throw std::system_error(errno, std::generic_category(), "--metrics");
+  }
+
+ private:
+  const Prepared& prepared_;
+  bool quiet_;
+  std::ofstream metrics_;
+};
+
+Seconds median_time(const RunResult& result) {
+  std::vector<Seconds> times;
+  for (const StepResult& step : result.steps) times.push_back(step.time);
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+nlohmann::ordered_json result_json(const Prepared& prepared, const RunResult& result) {
+  nlohmann::ordered_json losses = nlohmann::ordered_json::array();
+  for (const StepResult& step : result.steps) losses.push_back(step.loss);
+  return {{"devices", prepared.programs.size()},
+          {"losses", losses},
+          {"step_s", median_time(result).value()},
+          {"predicted_step_s", prepared.predicted.step.value()},
+          {"peak_bytes", largest_peak(result).value()},
+          {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()}};
+}
+
+std::string result_text(const Prepared& prepared, const RunResult& result) {
+  return fmt::format(
+      "{} devices, {} steps, last loss {:.10g}\n"
+      "              predicted   measured\n"
+      "  step        {:<10}  {:<10}\n"
+      "  memory      {:<10}  {:<10}  of the fullest device\n",
+      prepared.programs.size(), result.steps.size(), result.steps.back().loss,
+      to_text(prepared.predicted.step), to_text(median_time(result)),
+      to_text(prepared.predicted.fullest().peak), to_text(largest_peak(result)));
+}
+
+void run(const RunCommandOptions& options, const Session& session) {
+  const Prepared prepared = prepare(options, session);
+  if (options.dry_run) {
+    const std::string text =
+        fmt::format("{} devices, {} tasks on device 0, predicted step {}, memory {}\n",
+                    prepared.programs.size(), prepared.programs[0].tasks.size(),
+                    to_text(prepared.predicted.step), to_text(prepared.predicted.fullest().peak));
+    return session.json
+               ? print_json({{"devices", prepared.programs.size()},
+                             {"predicted_step_s", prepared.predicted.step.value()},
+                             {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()}})
+               : print_text(text);
+  }
+  StepLog log(options, prepared, session);
+  const StepSettings settings{
+      .seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};
+  const RandomTokens data(options.seed, vocabulary_of(options.plan.model, session));
+  const RunResult result = run_threads(
+      prepared.programs, settings, {.steps = options.steps}, random_weights(options.seed), data, {},
+      [&](std::int64_t step, const StepResult& done) { log.add(step, done); });
+  if (options.trace) {
+    write_text_file(*options.trace, trace_text(prepared.programs, result.timeline));
+  }
+  session.json ? print_json(result_json(prepared, result))
+               : print_text(result_text(prepared, result));
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand("run", "Trains by a plan, with threads as devices");
+  command->footer(kFooter);
+  const auto options = std::make_shared<RunCommandOptions>();
+  add_plan_options(*command, options->plan);
+  command->add_option("--steps", options->steps, "How many")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seed", options->seed, "Of weights, data and dropout")
+      ->capture_default_str();
+  command->add_option("--learning-rate", options->learning_rate, "Of AdamW")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--clip", options->clip, "Largest norm of all gradients")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--metrics", options->metrics, "Write one JSON object a step to this file");
+  command->add_option("--trace", options->trace,
+                      "Write the last step's timeline for ui.perfetto.dev");
+  command->add_flag("--dry-run", options->dry_run, "Plan, check and predict only");
+  add_json_option(*command, session);
+  command->callback([options, &session] { run(*options, session); });
+}
+
+}  // namespace meshwright
