@@ -71,6 +71,13 @@ double exhaustive(const Layout& from, const Layout& to, int most, const StepChoi
   return best;
 }
 
+bool arrives(const Layout& from, const Layout& to, int most, const StepChoices& choices) {
+  if (from == to) return true;
+  return most > 0 && std::ranges::any_of(steps_from(from, choices), [&](const RelayoutStep& step) {
+           return arrives(step.result, to, most - 1, choices);
+         });
+}
+
 bool close(double x, double y) { return std::abs(x - y) <= 1e-12 * std::max({x, y, 1e-9}); }
 
 }  // namespace
@@ -170,6 +177,25 @@ TEST_CASE("adjacent axes are gathered by one collective over the joint group") {
   CHECK(path.time == 10.0_us + Seconds(16 * 4 * 7.0 / 8 / 100e9));
 }
 
+TEST_CASE("of paths that take the same time the one with the fewest steps is chosen") {
+  const Mesh mesh = mesh_of({2, 4});
+  // Their parts, one after the other, send as much.
+  CHECK(kinds(cheapest(mesh, {{16}}, cut({{a, b}}), cut({{}}), kBytes)) == Kinds{AllGather});
+  CHECK(kinds(cheapest(mesh, {{16}}, partial(cut({{}}), {a, b}), cut({{}}), kBytes)) ==
+        Kinds{AllReduce});
+  const PriceList free({{TransferKind::ReduceScatter, 0.0_s},
+                        {TransferKind::AllGather, 0.0_s},
+                        {TransferKind::AllToAll, 0.0_s},
+                        {TransferKind::AllReduce, 0.0_s}});
+  CHECK(rc::check([&] {
+    const Mesh random = random_mesh(2);
+    const Layout from = random_layout(random, 2, true), to = random_layout(random, 2, false);
+    const auto path = cheapest_relayout(random, {{8, 8}}, from, to, free);
+    const int shorter = std::min(static_cast<int>(path->steps.size()) - 1, 4);
+    RC_ASSERT(shorter < 0 || !arrives(from, to, shorter, choices_between(from, to, random)));
+  }));
+}
+
 TEST_CASE("a gather in two levels is taken where links differ") {
   // Groups along b lie in a node; whatever leaves a node is 100 times slower.
   class TwoLevels : public CostModel {
@@ -194,10 +220,10 @@ TEST_CASE("a step takes as long as its slowest group") {
    public:
     Price kernel(const Kernel&, Precision, DeviceId) const override { return {}; }
     Price transfer(const Transfer& transfer, Precision) const override {
-      return {std::ranges::count(transfer.group, DeviceId(7)) > 0 ? 5.0_s : 1.0_s};
+      return {std::ranges::count(transfer.group, DeviceId(5)) > 0 ? 5.0_s : 1.0_s};
     }
   };
-  CHECK(cheapest(mesh_of({2, 4}), {{16}}, cut({{b}}), cut({{}}), OneSlowDevice()).time == 5.0_s);
+  CHECK(cheapest(mesh_of({3, 4}), {{16}}, cut({{b}}), cut({{}}), OneSlowDevice()).time == 5.0_s);
 }
 
 TEST_CASE("costs add along a path, each step once") {
