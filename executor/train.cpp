@@ -92,7 +92,7 @@ class Steps {
     StepResult result;
     result_.peaks.clear();
     for (const StepRecord& record : records) {
-      result.loss += record.loss.value_or(0);
+      if (record.loss) result.loss = *record.loss;
       if (!result.gradient_norm) result.gradient_norm = record.gradient_norm;
       result_.peaks.push_back(record.peak);
     }

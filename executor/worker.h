@@ -29,7 +29,7 @@ struct WorkerOptions {
 
 // What one device knows after a step.
 struct StepRecord {
-  std::optional<double> loss;           // its share of the mean
+  std::optional<double> loss;           // the mean over the global batch
   std::optional<double> gradient_norm;  // before clipping
   DeviceTimeline timeline;              // in the clock's time
   Bytes peak;

@@ -38,7 +38,7 @@ struct CutDim {
   DimUse use = DimUse::Free;
 };
 
-std::vector<CutDim> cut_dims(const OpView& view, const Work& work) {
+std::vector<CutDim> cut_dims(const OpView& view, const DividedWork& work) {
   std::vector<CutDim> cut;
   for (const DimId dim : dims_of(view)) {
     const auto found = work.find(dim);
@@ -134,7 +134,7 @@ std::string without_rule_text(const OpView& view) {
 }  // namespace
 
 std::variant<OpLayouts, NotDivisible> layouts_of(const OpView& view, const std::vector<Dim>& dims,
-                                                 const Mesh& mesh, const Work& work) {
+                                                 const Mesh& mesh, const DividedWork& work) {
   if (has_no_rule(view)) {
     OpLayouts layouts = divided(view, {});
     layouts.replicated_because = without_rule_text(view);

@@ -14,7 +14,7 @@ namespace meshwright {
 
 // How an op's work is divided: the dimensions it iterates over and the axes that cut them. What
 // the op does not have is not cut; along axes that cut nothing of it, the op is repeated.
-using Work = std::map<DimId, Sharding>;
+using DividedWork = std::map<DimId, Sharding>;
 
 // A dimension is cut over which the op needs statistics of the whole: members compute their own,
 // which combine by `reduction` over `axes` before the result can be computed.
@@ -52,6 +52,6 @@ struct NotDivisible {
 
 // From the rule of each dimension (use_of). `dims` are the model's, for their names.
 std::variant<OpLayouts, NotDivisible> layouts_of(const OpView& view, const std::vector<Dim>& dims,
-                                                 const Mesh& mesh, const Work& work);
+                                                 const Mesh& mesh, const DividedWork& work);
 
 }  // namespace meshwright

@@ -10,14 +10,9 @@
 #include "costmodel/ids.h"
 #include "costmodel/precision.h"
 #include "costmodel/units.h"
+#include "simulator/mesh.h"
 
 namespace meshwright {
-
-struct MeshAxis {
-  std::string name;  // dp, tp, ...
-  std::int64_t size = 1;
-  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
-};
 
 // Devices that work on the same chunks, laid out on a mesh: the last axis runs fastest.
 struct Slot {

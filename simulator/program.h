@@ -97,7 +97,7 @@ struct Program {
   std::vector<BufferId> operands;
   std::vector<TaskId> waits;
   std::vector<WeightShard> weights;
-  std::optional<BufferId> loss;  // a Double: the device's share of the step's mean loss
+  std::optional<BufferId> loss;  // a Double: after the step, its mean loss
   std::optional<BufferId> clip;  // Doubles: the factor gradients were scaled by, their norm
   friend bool operator==(const Program&, const Program&) = default;
 

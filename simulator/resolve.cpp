@@ -8,6 +8,8 @@
 #include "costmodel/op_rules.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/placement.h"
+#include "simulator/op_layouts.h"
+#include "simulator/relayout.h"
 #include "simulator/source_hash.h"
 
 namespace meshwright {
@@ -94,29 +96,70 @@ std::vector<OpLayout> tensor_layouts(const Model& model) {
   return layouts;
 }
 
-// The steps that a split op needs besides its kernels.
-void add_relayouts(std::vector<OpLayout>& layouts, const Model& model) {
-  for (const Block& block : model.blocks) {
-    for (const Op& op : block.ops) {
-      const auto found = std::find_if(layouts.begin(), layouts.end(),
-                                      [&](const OpLayout& l) { return l.op == op.name; });
-      if (found == layouts.end() || (op.kind != OpKind::Matmul && op.kind != OpKind::Embedding)) {
-        continue;
+std::string step_text(const RelayoutStep& step, const Mesh& mesh) {
+  std::string text(to_text(step.kind));
+  for (const AxisId axis : step.axes) text += " " + mesh.axis(axis).name;
+  return text;
+}
+
+// Writes the steps into the layouts that ops need besides their kernels: of the ways to make a
+// result or a gradient whole, the cheapest.
+class RelayoutWriter {
+ public:
+  RelayoutWriter(const Model& model, const Plan& plan, const CostModel& costs)
+      : model_(model),
+        plan_(plan),
+        costs_(costs),
+        mesh_(plan.slots.front().axes, plan.slots.front().devices),
+        sizes_(model, plan.micro_batch, plan.sequence) {}
+
+  void write(std::vector<OpLayout>& layouts) const {
+    for (OpLayout& layout : layouts) {
+      for (const Block& block : model_.blocks) {
+        for (const Op& op : block.ops) {
+          if (op.name == layout.op) write(layout, view_of(model_, block, op));
+        }
       }
-      const OpView view = view_of(model, block, op);
-      bool sums = false, widens = false;
-      for (const DimId dim : dims_of(view)) {
-        if (!found->work.contains(model.dims[dim.index()].name)) continue;
-        (use_of(view, dim) == DimUse::Contracted ? sums : widens) = true;
-      }
-      found->relayout =
-          sums ? std::vector<std::string>{"all_reduce tp"} : std::vector<std::string>{};
-      const bool gradient = widens && op.kind == OpKind::Matmul;
-      found->gradient_relayout =
-          gradient ? std::vector<std::string>{"all_reduce tp"} : std::vector<std::string>{};
     }
   }
-}
+
+ private:
+  void write(OpLayout& layout, const OpView& view) const {
+    DividedWork work;
+    for (std::size_t d = 0; d < model_.dims.size(); ++d) {
+      const auto found = layout.work.find(model_.dims[d].name);
+      if (found == layout.work.end()) continue;
+      for (const std::string& axis : found->second) {
+        work[DimId(d)].axes.push_back(*mesh_.find(axis));
+      }
+    }
+    const auto divided = layouts_of(view, model_.dims, mesh_, work);
+    const auto* layouts = std::get_if<OpLayouts>(&divided);
+    if (!layouts) return;  // check_plan says why
+    layout.relayout = steps(layouts->outputs[0]);
+    if (!view.inputs.empty() && view.inputs[0]->needs_gradient) {
+      layout.gradient_relayout = steps(layouts->input_gradients[0]);
+    }
+  }
+
+  std::vector<std::string> steps(const Layout& from) const {
+    Layout to = from;
+    to.partial.reset();
+    MovedTensor tensor{.sizes = {}, .precision = plan_.precision};
+    for (const DimLayout& dim : from.dims) tensor.sizes.push_back(sizes_[dim.dim]);
+    const auto path = cheapest_relayout(mesh_, tensor, from, to, costs_);
+    std::vector<std::string> texts;
+    if (!path) return texts;
+    for (const RelayoutStep& step : path->steps) texts.push_back(step_text(step, mesh_));
+    return texts;
+  }
+
+  const Model& model_;
+  const Plan& plan_;
+  const CostModel& costs_;
+  const Mesh mesh_;
+  const DimSizes sizes_;
+};
 
 void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,
                   std::string_view what) {
@@ -157,7 +200,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
 }
 
 Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& model,
-             const Cluster& cluster, const CostModel&) {
+             const Cluster& cluster, const CostModel& costs) {
   Plan plan{.model = {model.name, source_hash(model)},
             .cluster = {cluster.name, source_hash(cluster)},
             .precision = batch.precision,
@@ -168,7 +211,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   plan.chunks = even_chunks(model, choices.pp);
   if (choices.tp > 1) {
     plan.layouts = tensor_layouts(model);
-    add_relayouts(plan.layouts, model);
+    RelayoutWriter(model, plan, costs).write(plan.layouts);
   }
   plan.zero = choices.zero;
   plan.bucket = choices.bucket;

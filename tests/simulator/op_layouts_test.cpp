@@ -44,11 +44,12 @@ class Example {
   std::vector<Weight> weights_;
 };
 
-OpLayouts divided(const Example& example, const Mesh& mesh, const Work& work) {
+OpLayouts divided(const Example& example, const Mesh& mesh, const DividedWork& work) {
   return std::get<OpLayouts>(layouts_of(example.view(), kDims, mesh, work));
 }
 
-std::vector<std::string> reasons(const Example& example, const Mesh& mesh, const Work& work) {
+std::vector<std::string> reasons(const Example& example, const Mesh& mesh,
+                                 const DividedWork& work) {
   return std::get<NotDivisible>(layouts_of(example.view(), kDims, mesh, work)).reasons;
 }
 
@@ -202,7 +203,7 @@ TEST_CASE("a matmul divided in any way gives what its layouts promise") {
     const Mesh mesh = random_mesh();
     const Example matmul(OpKind::Matmul, {{rows, in}}, {{in, out}}, {{rows, out}});
     const Layout random = random_layout(mesh, 3, false);
-    Work work;
+    DividedWork work;
     for (const DimLayout& dim : random.dims) work[dim.dim] = dim.sharding;
     const OpLayouts layouts = divided(matmul, mesh, work);
 
@@ -225,7 +226,7 @@ TEST_CASE("a matmul divided in any way gives what its layouts promise") {
 TEST_CASE("Megatron's layer follows from cutting heads and the feed-forward width of GPT-2") {
   const Model model = make_model(read_model("gpt2", MESHWRIGHT_DATA));
   const Mesh mesh = mesh_of({2, 4});
-  Work work = {{DimId(0), {{a}}}};
+  DividedWork work = {{DimId(0), {{a}}}};
   for (std::size_t i = 0; i < model.dims.size(); ++i) {
     const std::string& name = model.dims[i].name;
     if (name == "heads" || name == "ffn") work[DimId(i)] = {{b}};
