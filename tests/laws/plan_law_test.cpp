@@ -1,0 +1,179 @@
+#include <catch2/catch.hpp>
+#include <iostream>
+#include <random>
+
+#include "simulator/engine/simulate.h"
+#include "simulator/report.h"
+#include "tests/laws/training.h"
+#include "tests/test_scale.h"
+
+// The law: every plan trains like one device.
+namespace meshwright {
+namespace {
+
+// Of one device with the same batch: what every plan must give.
+Trained one_device(const Model& model, std::int64_t global_batch, Precision precision) {
+  return train(model, small_plan("microbatch=" + std::to_string(global_batch), model, global_batch,
+                                 8, precision));
+}
+
+// A plan, a batch and a model, all from one seed.
+struct Case {
+  SmallGpt gpt;
+  std::string choices;
+  std::int64_t global_batch = 1;
+};
+
+Case random_case(std::uint32_t seed) {
+  std::mt19937 generator(seed);
+  const auto between = [&](std::int64_t low, std::int64_t high) {
+    return low +
+           static_cast<std::int64_t>(generator() % static_cast<std::uint32_t>(high - low + 1));
+  };
+  const auto text = [](const char* key, std::int64_t value) {
+    return std::string(key) + "=" + std::to_string(value);
+  };
+  Case random;
+  random.gpt = {.hidden = 12 * between(1, 3),
+                .layers = between(2, 4),
+                .heads = between(0, 1) ? 4 : 3,
+                .vocabulary = between(11, 50),
+                .dropout = between(0, 1) ? 0.1 : 0.0,
+                .tied = between(0, 1) == 1};
+  const std::int64_t dp = between(1, 3), tp = between(1, 3);
+  const std::int64_t pp = between(1, std::min<std::int64_t>(random.gpt.layers, 16 / (dp * tp)));
+  const std::int64_t microbatch = between(1, 2);
+  random.global_batch = dp * microbatch * between(1, 3);
+  random.choices = text("dp", dp) + "," + text("tp", tp) + "," + text("pp", pp) + "," +
+                   text("zero", between(0, 1)) + "," + text("microbatch", microbatch) +
+                   ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") + "," +
+                   text("bucket", between(1, 30)) +
+                   " KiB,overlap=" + (between(0, 1) ? "true" : "false");
+  return random;
+}
+
+Trained train_choices(const Model& model, const std::string& choices, std::int64_t global_batch,
+                      Precision precision = Precision::FP64) {
+  return train(model, small_plan(choices, model, global_batch, 8, precision));
+}
+
+}  // namespace
+
+TEST_CASE("every random plan gives the one-device losses, gradients and weights in fp64") {
+  const int count = cases(40, 300);
+  double worst = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto seed = static_cast<std::uint32_t>(1000 + i);
+    const Case random = random_case(seed);
+    CAPTURE(seed, random.choices, random.global_batch, random.gpt.hidden, random.gpt.layers,
+            random.gpt.heads, random.gpt.vocabulary, random.gpt.dropout, random.gpt.tied);
+    const Model model = small_gpt(random.gpt);
+    const Trained expected = one_device(model, random.global_batch, Precision::FP64);
+    const Trained found = train_choices(model, random.choices, random.global_batch);
+    const double error = std::max({largest_error(expected.losses, found.losses),
+                                   largest_error(expected.gradients, found.gradients),
+                                   largest_error(expected.weights, found.weights)});
+    CHECK(error <= 1e-10);
+    CHECK(largest_error(expected.norms, found.norms) <= 1e-10);
+    worst = std::max(worst, error);
+  }
+  std::cout << count << " plans, largest error " << worst << "\n";
+}
+
+TEST_CASE("fp32 losses of a plan stay within 1e-5 of one device over 20 steps") {
+  const Model model = small_gpt();
+  const auto losses = [&](const char* choices) {
+    return train(model, small_plan(choices, model, 4, 8, Precision::FP32), 20,
+                 {.seed = 7, .learning_rate = 1e-3, .clip = 1.0})
+        .losses;
+  };
+  const auto expected = losses("microbatch=4");
+  for (const char* choices : {"dp=2,microbatch=2", "tp=2,microbatch=4", "pp=4,microbatch=1",
+                              "dp=2,tp=2,pp=2,zero=1,microbatch=1"}) {
+    CAPTURE(choices);
+    CHECK(largest_error(expected, losses(choices)) <= 1e-5);
+  }
+}
+
+TEST_CASE("runs repeat to the bit", "[threads]") {
+  const Model model = small_gpt();
+  const char* choices = "dp=2,tp=2,pp=2,zero=1,microbatch=1";
+  const Trained once = train_choices(model, choices, 4, Precision::FP32);
+  CHECK(same_bits(once, train_choices(model, choices, 4, Precision::FP32)));
+}
+
+TEST_CASE("cutting the pipeline changes no bit") {
+  for (const bool tied : {true, false}) {
+    const Model model = small_gpt({.tied = tied});
+    for (const Precision precision : {Precision::FP32, Precision::FP64}) {
+      const Trained whole = train_choices(model, "dp=2,microbatch=1", 6, precision);
+      CHECK(same_bits(whole, train_choices(model, "dp=2,pp=2,microbatch=1", 6, precision)));
+      CHECK(same_bits(whole, train_choices(model, "dp=2,pp=4,microbatch=1", 6, precision)));
+      CHECK(same_bits(whole,
+                      train_choices(model, "dp=2,pp=3,microbatch=1,schedule=gpipe", 6, precision)));
+    }
+  }
+}
+
+TEST_CASE("sharding the optimizer changes no bit") {
+  const Model model = small_gpt();
+  for (const Precision precision : {Precision::FP32, Precision::FP64}) {
+    for (const std::string rest : {"microbatch=1", "tp=2,microbatch=1", "pp=2,microbatch=1"}) {
+      CAPTURE(rest);
+      const Trained plain = train_choices(model, "dp=3,zero=0," + rest, 6, precision);
+      CHECK(same_bits(plain, train_choices(model, "dp=3,zero=1," + rest, 6, precision)));
+    }
+  }
+}
+
+TEST_CASE("buckets and overlap change no bit") {
+  const Model model = small_gpt();
+  const Trained plain = train_choices(model, "dp=2,pp=2,microbatch=1", 4);
+  CHECK(same_bits(plain, train_choices(model, "dp=2,pp=2,microbatch=1,bucket=2 KiB", 4)));
+  CHECK(same_bits(plain, train_choices(model, "dp=2,pp=2,microbatch=1,overlap=false", 4)));
+}
+
+TEST_CASE("apart or together, input and weight gradients are the same bits") {
+  const Model model = small_gpt();
+  Plan plan = small_plan("pp=2,microbatch=1", model, 3);
+  const Trained together = train(model, plan);
+  for (auto& order : plan.order) {
+    std::vector<OrderEntry> apart, weights;
+    for (OrderEntry entry : order) {
+      if (entry.kind == EntryKind::Forward) {
+        apart.push_back(entry);
+        continue;
+      }
+      entry.kind = EntryKind::InputGradient;
+      apart.push_back(entry);
+      entry.kind = EntryKind::WeightGradient;
+      weights.push_back(entry);
+    }
+    apart.insert(apart.end(), weights.begin(), weights.end());
+    order = apart;
+  }
+  CHECK(same_bits(together, train(model, plan)));
+}
+
+// The worker asserts that it used the peak of the arena, which was laid out before the step. The
+// simulator may hold more where a receive overlaps the computation before it, and less where the
+// arena aligns buffers and leaves holes.
+TEST_CASE("the memory a run uses is what the simulator predicts, but for overlap and alignment") {
+  const Model model = small_gpt({.hidden = 48, .vocabulary = 200});
+  for (const char* choices : {"microbatch=2", "dp=2,microbatch=1", "dp=2,zero=1", "pp=2", "tp=2"}) {
+    CAPTURE(choices);
+    const Plan plan = small_plan(choices, model, 8);
+    const auto programs = lower_all(model, plan);
+    const Trained trained = train(model, plan);
+    const Timeline timeline = simulate(programs, FormulaCosts(test_cluster()));
+    const Report report = summarize(programs, timeline, test_cluster());
+    for (std::size_t d = 0; d < programs.size(); ++d) {
+      const double ratio = trained.peaks[d] / report.devices[d].peak;
+      CAPTURE(d, ratio);
+      CHECK(ratio > 0.95);
+      CHECK(ratio < 1.05);
+    }
+  }
+}
+
+}  // namespace meshwright

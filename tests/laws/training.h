@@ -1,0 +1,82 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "executor/train.h"
+#include "simulator/check_program.h"
+#include "simulator/lowering/lower.h"
+#include "tests/simulator/small_plans.h"
+
+namespace meshwright {
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  GlobalTensors gradients;  // of the last step
+  GlobalTensors weights;    // after it
+  std::vector<Bytes> peaks;
+};
+
+// The clip is small enough to scale every step's gradients.
+inline StepSettings usual_settings() { return {.seed = 7, .learning_rate = 1e-2, .clip = 0.1}; }
+
+inline Trained train(const Model& model, const Plan& plan, std::int64_t steps = 3,
+                     const StepSettings& settings = usual_settings()) {
+  REQUIRE(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
+  const auto programs = lower_all(model, plan);
+  REQUIRE(check_programs(programs) == std::vector<std::string>{});
+  std::int64_t vocabulary = 0;
+  for (const Dim& dim : model.dims) {
+    if (dim.name == "vocabulary") vocabulary = dim.size;
+  }
+  RunOptions options{.steps = steps, .worker = {.fill_freed = true, .keep_gradients = true}};
+  options.keep_weights = true;
+  const RunResult run =
+      run_threads(programs, settings, options, random_weights(11), RandomTokens(13, vocabulary));
+  Trained trained{.gradients = run.gradients, .weights = run.weights, .peaks = run.peaks};
+  for (const StepResult& step : run.steps) {
+    trained.losses.push_back(step.loss);
+    trained.norms.push_back(step.gradient_norm.value());
+  }
+  return trained;
+}
+
+inline double largest(const GlobalTensor& tensor) {
+  double most = 0;
+  for (const double value : tensor.values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+// Over all tensors: the largest error over the larger of that tensor's largest entry and 1e-6 of
+// the largest entry of all.
+inline double largest_error(const GlobalTensors& expected, const GlobalTensors& found) {
+  double all = 0, error = 0;
+  for (const auto& [name, tensor] : expected) all = std::max(all, largest(tensor));
+  for (const auto& [name, tensor] : expected) {
+    const GlobalTensor& other = found.at(name);
+    REQUIRE(other.values.size() == tensor.values.size());
+    const double scale = std::max(largest(tensor), 1e-6 * all);
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      error = std::max(error, std::abs(tensor.values[i] - other.values[i]) / scale);
+    }
+  }
+  return error;
+}
+
+inline double largest_error(const std::vector<double>& expected, const std::vector<double>& found) {
+  REQUIRE(expected.size() == found.size());
+  double error = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error = std::max(error, std::abs(expected[i] - found[i]) / std::abs(expected[i]));
+  }
+  return error;
+}
+
+inline bool same_bits(const Trained& a, const Trained& b) {
+  return a.losses == b.losses && a.norms == b.norms && a.gradients == b.gradients &&
+         a.weights == b.weights;
+}
+
+}  // namespace meshwright
