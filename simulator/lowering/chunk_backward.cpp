@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <cassert>
+
+#include "simulator/lowering/chunk_lowering.h"
+
+namespace meshwright {
+
+bool ChunkLowering::needs_gradient(TensorId tensor) const {
+  return graph_.tensors[tensor.index()].needs_gradient;
+}
+
+void ChunkLowering::receive_gradient(TensorId tensor, std::size_t slot) {
+  if (!needs_gradient(tensor)) return;
+  const View view = new_gradient(tensor);
+  receive(view, slot);
+  add_whole(tensor, view);
+}
+
+void ChunkLowering::send_gradient(TensorId tensor) {
+  if (!needs_gradient(tensor)) return;
+  send(gradient(tensor), slot_of(planned_.producer[tensor.index()]));
+}
+
+View ChunkLowering::new_gradient(TensorId tensor) {
+  return new_view("d " + graph_.tensors[tensor.index()].name, sharding_.sizes(tensor));
+}
+
+View ChunkLowering::gradient_target(TensorId tensor) {
+  const std::size_t producer = planned_.producer[tensor.index()];
+  if (producer >= graph_.ops.size() || !in_chunk(producer) ||
+      graph_.ops[producer].kind != OpKind::Split) {
+    return new_gradient(tensor);
+  }
+  const GraphOp& split = graph_.ops[producer];
+  GradientSum& sum = gradients_[split.inputs[0]];
+  if (!sum.whole) sum.whole = new_gradient(split.inputs[0]);
+  const auto found = std::find(split.outputs.begin(), split.outputs.end(), tensor);
+  return piece_of(*sum.whole, producer, static_cast<std::size_t>(found - split.outputs.begin()));
+}
+
+void ChunkLowering::add_whole(TensorId tensor, const View& view) {
+  GradientSum& sum = gradients_[tensor];
+  if (!sum.whole) {
+    sum.whole = view;
+    return;
+  }
+  const View both = new_gradient(tensor);
+  emit_sum(tensor, view, sum.whole, both, view.operand, both.operand);
+  gradients_[tensor].whole = both;
+}
+
+void ChunkLowering::emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
+                             const View& to, const Operand& shape, const Operand& result) {
+  GraphOp name;
+  name.name = graph_.tensors[tensor.index()].name;
+  KernelCall call(KernelKind::Sum, KernelPart::InputGradient, name);
+  call.read(from, shape);
+  emit(call.addend(addend, result).write(to, result));
+}
+
+View ChunkLowering::gradient(TensorId tensor) {
+  GradientSum& sum = gradients_[tensor];
+  if (sum.partial) {
+    all_reduce(*sum.partial);
+    const View reduced = *sum.partial;
+    sum.partial.reset();
+    add_whole(tensor, reduced);
+  }
+  assert(gradients_[tensor].whole);
+  return *gradients_[tensor].whole;
+}
+
+void ChunkLowering::backward(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  switch (entry.kind) {
+    case OpKind::Embedding:
+      return backward_embedding(op);
+    case OpKind::Matmul:
+      return backward_matmul(op);
+    case OpKind::LayerNorm:
+      return backward_norm(op);
+    case OpKind::Attention:
+      return backward_attention(op);
+    case OpKind::Activation:
+    case OpKind::Dropout:
+      return backward_elementwise(op);
+    case OpKind::Add:
+      return backward_add(op);
+    case OpKind::CrossEntropy:
+      return backward_loss(op);
+    default:  // a split has nothing to do
+      return;
+  }
+}
+
+void ChunkLowering::emit_weight_gradient(std::size_t op, KernelCall& call) {
+  for (const WeightId id : graph_.ops[op].weights) {
+    call.task().gradients.push_back(weights_.use(op, id));
+  }
+  emit(call);
+}
+
+void ChunkLowering::backward_embedding(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View dy = gradient(entry.outputs[0]);
+  const View& index = value(entry.inputs[0]);
+  const View table = weight_gradient(op, entry.weights[0]);
+  KernelCall call(KernelKind::Embedding, KernelPart::WeightGradient, entry);
+  call.kernel().first_row = first_row(op);
+  call.read(index, as_row(index.operand)).read(dy, as_matrix(dy.operand, table_columns(op)));
+  call.write(table, as_matrix(table.operand, table_columns(op)));
+  emit_weight_gradient(op, call);
+}
+
+void ChunkLowering::backward_matmul(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View dy = gradient(entry.outputs[0]);
+  const View matrix = weight(op, entry.weights[0]);
+  const Operand shape = weight_matrix(op, matrix);
+  const Operand rows = dense_operand({element_count(dy.operand) / shape.sizes[1], shape.sizes[1]});
+  const View& x = value(entry.inputs[0]);
+  const Operand in = as_matrix(x.operand, contracted(op));
+  if (needs_gradient(entry.inputs[0])) {
+    GradientSum& sum = gradients_[entry.inputs[0]];
+    std::optional<View>& known = gives_partial_gradient(op) ? sum.partial : sum.whole;
+    const View dx = gradient_target(entry.inputs[0]);
+    KernelCall call(KernelKind::Matmul, KernelPart::InputGradient, entry);
+    call.read(matrix, shape).read(dy, rows).addend(known, in);
+    emit(call.write(dx, in));
+    known = dx;
+  }
+  const View dw = weight_gradient(op, entry.weights[0]);
+  KernelCall call(KernelKind::Matmul, KernelPart::WeightGradient, entry);
+  call.read(x, in).read(dy, rows).write(dw, weight_matrix(op, dw));
+  if (entry.weights.size() == 2) {
+    const View db = weight_gradient(op, entry.weights[1]);
+    call.write(db, as_row(db.operand));
+  }
+  emit_weight_gradient(op, call);
+}
+
+void ChunkLowering::backward_norm(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View dy = gradient(entry.outputs[0]);
+  const View& x = value(entry.inputs[0]);
+  const Operand shape = as_matrix(x.operand, norm_columns(op));
+  const auto& statistics = statistics_.at(op);
+  if (needs_gradient(entry.inputs[0])) {
+    const View gain = weight(op, entry.weights[0]);
+    std::optional<View>& known = gradients_[entry.inputs[0]].whole;
+    const View dx = gradient_target(entry.inputs[0]);
+    KernelCall call(KernelKind::LayerNorm, KernelPart::InputGradient, entry);
+    call.read(x, shape).read(gain, as_row(gain.operand));
+    call.read(statistics[0]).read(statistics[1]).read(dy, shape).addend(known, shape);
+    emit(call.write(dx, shape));
+    known = dx;
+  }
+  KernelCall call(KernelKind::LayerNorm, KernelPart::WeightGradient, entry);
+  call.read(x, shape).read(statistics[0]).read(statistics[1]).read(dy, shape);
+  for (const WeightId id : entry.weights) {
+    const View dw = weight_gradient(op, id);
+    call.write(dw, as_row(dw.operand));
+  }
+  emit_weight_gradient(op, call);
+}
+
+void ChunkLowering::backward_attention(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View dy = gradient(entry.outputs[0]);
+  const View& y = value(entry.outputs[0]);
+  KernelCall call(KernelKind::Attention, KernelPart::InputGradient, entry);
+  call.kernel().place = attention_place(op);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const View& x = value(entry.inputs[i]);
+    call.read(x, as_heads(x.operand));
+  }
+  call.read(y, as_heads(y.operand)).read(statistics_.at(op)[0]).read(dy, as_heads(dy.operand));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const View dx = gradient_target(entry.inputs[i]);
+    call.write(dx, as_heads(dx.operand));
+    gradients_[entry.inputs[i]].whole = dx;
+  }
+  emit(call);
+}
+
+void ChunkLowering::backward_elementwise(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  if (!needs_gradient(entry.inputs[0])) return;
+  const View dy = gradient(entry.outputs[0]);
+  std::optional<View>& known = gradients_[entry.inputs[0]].whole;
+  const View dx = gradient_target(entry.inputs[0]);
+  KernelCall call = elementwise_call(op, KernelPart::InputGradient);
+  if (entry.kind == OpKind::Activation) call.read(value(entry.inputs[0]));
+  emit(call.read(dy).addend(known, dx.operand).write(dx));
+  gradients_[entry.inputs[0]].whole = dx;
+}
+
+void ChunkLowering::backward_add(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View dy = gradient(entry.outputs[0]);
+  for (const TensorId input : entry.inputs) {
+    if (!needs_gradient(input)) continue;
+    if (graph_.tensors[input.index()].dims == graph_.tensors[entry.outputs[0].index()].dims) {
+      add_whole(input, dy);
+      continue;
+    }
+    const View dx = new_gradient(input);
+    emit_sum(input, dy, std::nullopt, dx, dy.operand, broadcast(input, entry.outputs[0]));
+    add_whole(input, dx);
+  }
+}
+
+void ChunkLowering::backward_loss(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View& logits = value(entry.inputs[0]);
+  const View& labels = value(entry.inputs[1]);
+  const Operand shape = as_matrix(logits.operand, 1);
+  const auto& statistics = statistics_.at(op);
+  const View dx = gradient_target(entry.inputs[0]);
+  KernelCall call(KernelKind::Loss, KernelPart::InputGradient, entry);
+  call.kernel().first_row = first_class(op);
+  call.read(logits, shape).read(labels, as_row(labels.operand));
+  emit(call.read(statistics[0]).read(statistics[1]).write(dx, shape));
+  gradients_[entry.inputs[0]].whole = dx;
+}
+
+}  // namespace meshwright

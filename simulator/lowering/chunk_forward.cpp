@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <cassert>
+
+#include "simulator/lowering/chunk_lowering.h"
+
+namespace meshwright {
+
+void ChunkLowering::forward(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  for (const TensorId input : entry.inputs) value(input);
+  switch (entry.kind) {
+    case OpKind::Embedding:
+      return forward_embedding(op);
+    case OpKind::Matmul:
+      return forward_matmul(op);
+    case OpKind::LayerNorm:
+      return forward_norm(op);
+    case OpKind::Attention:
+      return forward_attention(op);
+    case OpKind::Activation:
+    case OpKind::Dropout:
+      return forward_elementwise(op);
+    case OpKind::Add:
+      return forward_add(op);
+    case OpKind::Split:
+      return forward_split(op);
+    case OpKind::CrossEntropy:
+      return forward_loss(op);
+    default:
+      assert(!"check_plan refuses other kinds");
+  }
+}
+
+View& ChunkLowering::set_output(std::size_t op) {
+  const TensorId tensor = graph_.ops[op].outputs[0];
+  return values_.emplace(tensor, new_output(tensor)).first->second;
+}
+
+void ChunkLowering::forward_embedding(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View table = weight(op, entry.weights[0]);
+  const View y = set_output(op);
+  const View& index = value(entry.inputs[0]);
+  KernelCall call(KernelKind::Embedding, KernelPart::Forward, entry);
+  call.kernel().first_row = first_row(op);
+  call.read(index, as_row(index.operand)).read(table, as_matrix(table.operand, table_columns(op)));
+  emit(call.write(y, as_matrix(y.operand, table_columns(op))));
+  if (gives_partial(op)) all_reduce(y);
+}
+
+std::size_t ChunkLowering::table_columns(std::size_t op) const {
+  return graph_.weights[graph_.ops[op].weights[0].index()].dims.size() - 1;
+}
+
+std::int64_t ChunkLowering::first_row(std::size_t op) const {
+  return sharding_.share(op, graph_.weights[graph_.ops[op].weights[0].index()].dims[0]).start;
+}
+
+void ChunkLowering::forward_matmul(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View matrix = weight(op, entry.weights[0]);
+  const View y = set_output(op);
+  const View& x = value(entry.inputs[0]);
+  const Operand shape = weight_matrix(op, matrix);
+  const Operand result = dense_operand({element_count(y.operand) / shape.sizes[1], shape.sizes[1]});
+  const bool partial = gives_partial(op);
+  KernelCall call(KernelKind::Matmul, KernelPart::Forward, entry);
+  call.read(x, as_matrix(x.operand, contracted(op))).read(matrix, shape);
+  if (entry.weights.size() == 2 && !partial) {
+    const View bias = weight(op, entry.weights[1]);
+    call.read(bias, as_row(bias.operand));
+  }
+  emit(call.write(y, result));
+  if (!partial) return;
+  all_reduce(y);
+  if (entry.weights.size() == 2) add_bias(op, y, result);
+}
+
+void ChunkLowering::add_bias(std::size_t op, const View& y, const Operand& shape) {
+  const View bias = weight(op, graph_.ops[op].weights[1]);
+  Operand row = as_row(bias.operand);
+  row.sizes = shape.sizes;
+  row.strides = {0, 1};
+  KernelCall call(KernelKind::Add, KernelPart::Forward, graph_.ops[op]);
+  emit(call.read(y, shape).read(bias, row).write(y, shape));
+}
+
+void ChunkLowering::forward_norm(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View y = set_output(op);
+  const View& x = value(entry.inputs[0]);
+  const std::size_t columns = norm_columns(op);
+  const Operand shape = as_matrix(x.operand, columns);
+  const View mean = statistic(op, "mean", shape.sizes[0]);
+  const View scale = statistic(op, "scale", shape.sizes[0]);
+  KernelCall call(KernelKind::LayerNorm, KernelPart::Forward, entry);
+  call.read(x, shape);
+  for (const WeightId id : entry.weights) {
+    const View w = weight(op, id);
+    call.read(w, as_row(w.operand));
+  }
+  emit(call.write(y, shape).write(mean).write(scale));
+}
+
+std::size_t ChunkLowering::norm_columns(std::size_t op) const {
+  return graph_.weights[graph_.ops[op].weights[0].index()].dims.size();
+}
+
+View ChunkLowering::statistic(std::size_t op, const char* name, std::int64_t rows) {
+  const View view = new_view(graph_.ops[op].name + "." + name, {rows});
+  statistics_[op].push_back(view);
+  return view;
+}
+
+void ChunkLowering::forward_attention(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View y = set_output(op);
+  const Operand result = as_heads(y.operand);
+  const View lse =
+      new_view(entry.name + ".lse", {result.sizes[0], result.sizes[2], result.sizes[1]});
+  statistics_[op].push_back(lse);
+  KernelCall call(KernelKind::Attention, KernelPart::Forward, entry);
+  call.kernel().place = attention_place(op);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const View& x = value(entry.inputs[i]);
+    call.read(x, as_heads(x.operand));
+  }
+  emit(call.write(y, result).write(lse));
+}
+
+std::vector<GlobalExtent> ChunkLowering::attention_place(std::size_t op) const {
+  const GraphOp& entry = graph_.ops[op];
+  const auto q = sharding_.place(entry.inputs[0]);
+  const auto k = sharding_.place(entry.inputs[1]);
+  GlobalExtent heads = q[2];
+  for (std::size_t i = 3; i + 1 < q.size(); ++i) {
+    heads = {heads.start * q[i].size + q[i].start, heads.size * q[i].size};
+  }
+  return {q[0], heads, q[1], k[1]};
+}
+
+void ChunkLowering::forward_elementwise(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View y = set_output(op);
+  const View& x = value(entry.inputs[0]);
+  KernelCall call = elementwise_call(op, KernelPart::Forward);
+  emit(call.read(x).write(y));
+}
+
+KernelCall ChunkLowering::elementwise_call(std::size_t op, KernelPart part) const {
+  const GraphOp& entry = graph_.ops[op];
+  const bool drops = entry.kind == OpKind::Dropout;
+  KernelCall call(drops ? KernelKind::Dropout : KernelKind::Activation, part, entry);
+  if (drops) call.kernel().place = sharding_.place(entry.inputs[0]);
+  return call;
+}
+
+Operand ChunkLowering::broadcast(TensorId from, TensorId to) {
+  const auto& have = graph_.tensors[from.index()].dims;
+  const auto& want = graph_.tensors[to.index()].dims;
+  const Operand own = dense_operand(sharding_.sizes(from));
+  Operand result = dense_operand(sharding_.sizes(to));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const auto found = std::find(have.begin(), have.end(), want[i]);
+    result.strides[i] =
+        found == have.end() ? 0 : own.strides[static_cast<std::size_t>(found - have.begin())];
+  }
+  return result;
+}
+
+void ChunkLowering::forward_add(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View y = set_output(op);
+  KernelCall call(KernelKind::Add, KernelPart::Forward, entry);
+  for (const TensorId input : entry.inputs) {
+    call.read(value(input), broadcast(input, entry.outputs[0]));
+  }
+  emit(call.write(y));
+}
+
+View ChunkLowering::piece_of(const View& whole, std::size_t op, std::size_t piece) const {
+  const GraphOp& entry = graph_.ops[op];
+  const DimId axis = std::get<AxisAttributes>(entry.attributes).dim;
+  const auto& dims = graph_.tensors[entry.inputs[0].index()].dims;
+  const auto at =
+      static_cast<std::size_t>(std::find(dims.begin(), dims.end(), axis) - dims.begin());
+  const auto length = [&](std::size_t i) -> std::int64_t {
+    const auto& own = graph_.tensors[entry.outputs[i].index()].dims;
+    return own.size() < dims.size() ? 1 : graph_.dims[own[at].index()].size;
+  };
+  View view = whole;
+  for (std::size_t i = 0; i < piece; ++i) {
+    view.operand.offset += length(i) * whole.operand.strides[at];
+  }
+  const auto position = static_cast<std::ptrdiff_t>(at);
+  if (graph_.tensors[entry.outputs[piece].index()].dims.size() < dims.size()) {
+    view.operand.sizes.erase(view.operand.sizes.begin() + position);
+    view.operand.strides.erase(view.operand.strides.begin() + position);
+  } else {
+    view.operand.sizes[at] = length(piece);
+  }
+  return view;
+}
+
+void ChunkLowering::forward_split(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
+    values_.emplace(entry.outputs[i], piece_of(value(entry.inputs[0]), op, i));
+  }
+}
+
+bool ChunkLowering::splits_vocabulary(std::size_t op) const {
+  return sharding_.is_split(op, graph_.tensors[graph_.ops[op].inputs[0].index()].dims.back());
+}
+
+std::int64_t ChunkLowering::first_class(std::size_t op) const {
+  return sharding_.share(op, graph_.tensors[graph_.ops[op].inputs[0].index()].dims.back()).start;
+}
+
+void ChunkLowering::forward_loss(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View& logits = value(entry.inputs[0]);
+  const View& labels = value(entry.inputs[1]);
+  const Operand shape = as_matrix(logits.operand, 1);
+  const Operand rows = as_row(labels.operand);
+  const View largest = statistic(op, "largest", shape.sizes[0]);
+  const View sums = new_view(entry.name + ".sums", {shape.sizes[0], 2});
+  statistics_[op].push_back(sums);
+
+  KernelCall most(KernelKind::LossLargest, KernelPart::Forward, entry);
+  emit(most.read(logits, shape).write(largest));
+  if (splits_vocabulary(op)) all_reduce(largest, Reduction::Max);
+  KernelCall add(KernelKind::LossSums, KernelPart::Forward, entry);
+  add.kernel().first_row = first_class(op);
+  emit(add.read(logits, shape).read(labels, rows).read(largest).write(sums));
+  if (splits_vocabulary(op)) all_reduce(sums);
+  const View loss{persistent(*program_.loss), dense_operand({1}, BufferElement::Double)};
+  KernelCall mean(KernelKind::Loss, KernelPart::Forward, entry);
+  emit(mean.read(labels, rows).read(largest).read(sums).write(loss));
+}
+
+}  // namespace meshwright

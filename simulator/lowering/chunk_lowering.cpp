@@ -1,0 +1,160 @@
+#include "simulator/lowering/chunk_lowering.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace meshwright {
+
+Fragment ChunkLowering::lower() {
+  tasks_ = &fragment_.forward;
+  for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) forward(op);
+  for_crossings([&](TensorId tensor, std::size_t slot) { send(values_.at(tensor), slot); });
+  tasks_ = &fragment_.backward;
+  for_crossings([&](TensorId tensor, std::size_t slot) { receive_gradient(tensor, slot); });
+  for (std::size_t op = chunk_.end_op; op-- > chunk_.first_op;) backward(op);
+  for (const TensorId tensor : received_) send_gradient(tensor);
+  return std::move(fragment_);
+}
+
+std::size_t ChunkLowering::slot_of(std::size_t op) const {
+  for (const Chunk& chunk : plan_.chunks) {
+    if (op >= chunk.first_op && op < chunk.end_op) return chunk.slot;
+  }
+  assert(!"an op of a chunk");
+  return 0;
+}
+
+FragmentBufferId ChunkLowering::add_buffer(std::string name, std::int64_t count,
+                                           BufferElement element, Component component) {
+  fragment_.buffers.push_back(
+      {{.name = std::move(name), .count = count, .element = element, .component = component},
+       std::nullopt});
+  return FragmentBufferId(fragment_.buffers.size() - 1);
+}
+
+FragmentBufferId ChunkLowering::persistent(BufferId id) {
+  const auto [entry, added] =
+      persistent_.try_emplace(id, FragmentBufferId(fragment_.buffers.size()));
+  if (added) fragment_.buffers.push_back({program_.buffers[id.index()], id});
+  return entry->second;
+}
+
+View ChunkLowering::new_view(const std::string& name, std::vector<std::int64_t> sizes,
+                             BufferElement element, Component component) {
+  const std::int64_t count = product_of(sizes);
+  return {add_buffer(name, count, element, component), dense_operand(std::move(sizes), element)};
+}
+
+View ChunkLowering::new_output(TensorId tensor) {
+  const Tensor& entry = graph_.tensors[tensor.index()];
+  return new_view(entry.name, sharding_.sizes(tensor),
+                  entry.element == Element::Index ? BufferElement::Index : BufferElement::Real);
+}
+
+void ChunkLowering::emit_transfer(const View& view, TransferKind kind, Purpose purpose,
+                                  std::vector<DeviceId> group, Reduction reduction) {
+  FragmentTask task{.kind = TaskKind::Transfer};
+  task.transfer = {.kind = kind,
+                   .reduction = reduction,
+                   .purpose = purpose,
+                   .group = std::move(group),
+                   .offset = view.operand.offset,
+                   .count = element_count(view.operand),
+                   .element = view.operand.element};
+  task.operands = {view.buffer};
+  task.part = tasks_ == &fragment_.forward ? KernelPart::Forward : KernelPart::InputGradient;
+  tasks_->push_back(std::move(task));
+}
+
+void ChunkLowering::all_reduce(const View& view, Reduction reduction) {
+  emit_transfer(view, TransferKind::AllReduce, Purpose::Tensor, placement_.group("tp"), reduction);
+}
+
+void ChunkLowering::send(const View& view, std::size_t slot) {
+  emit_transfer(view, TransferKind::Send, Purpose::Pipeline,
+                {placement_.device(), placement_.peer(slot)});
+}
+
+void ChunkLowering::receive(const View& view, std::size_t slot) {
+  emit_transfer(view, TransferKind::Receive, Purpose::Pipeline,
+                {placement_.peer(slot), placement_.device()});
+}
+
+const View& ChunkLowering::value(TensorId tensor) {
+  if (const auto found = values_.find(tensor); found != values_.end()) return found->second;
+  const View view = new_output(tensor);
+  const std::size_t producer = planned_.producer[tensor.index()];
+  if (producer < graph_.ops.size()) {
+    receive(view, slot_of(producer));
+    received_.push_back(tensor);
+  } else {
+    KernelCall load(KernelKind::Load, KernelPart::Forward, GraphOp{});
+    load.kernel().name = graph_.tensors[tensor.index()].name;
+    emit(load.write(view));
+  }
+  return values_.emplace(tensor, view).first->second;
+}
+
+View ChunkLowering::weight(std::size_t op, WeightId id) {
+  const WeightShard& shard = program_.weights[weights_.use(op, id).shard];
+  return {persistent(shard.weight), dense_operand(shard.sizes, BufferElement::Real, shard.offset)};
+}
+
+View ChunkLowering::weight_gradient(std::size_t op, WeightId id) {
+  const WeightUsed& use = weights_.use(op, id);
+  const WeightShard& shard = program_.weights[use.shard];
+  if (use.own_gradient) return {persistent(*use.own_gradient), dense_operand(shard.sizes)};
+  return {persistent(shard.gradient),
+          dense_operand(shard.sizes, BufferElement::Real, shard.offset)};
+}
+
+Operand ChunkLowering::weight_matrix(std::size_t op, const View& view) const {
+  const GraphOp& entry = graph_.ops[op];
+  const auto& dims = graph_.weights[entry.weights[0].index()].dims;
+  const auto& result = graph_.tensors[entry.outputs[0].index()].dims;
+  const auto is_in = [&](DimId dim) {
+    return std::find(result.begin(), result.end(), dim) == result.end();
+  };
+  const auto ins = static_cast<std::size_t>(std::count_if(dims.begin(), dims.end(), is_in));
+  if (is_in(dims.front())) return as_matrix(view.operand, dims.size() - ins);
+  const Operand stored = as_matrix(view.operand, ins);  // [out, in]
+  return {.offset = stored.offset,
+          .sizes = {stored.sizes[1], stored.sizes[0]},
+          .strides = {1, stored.sizes[1]},
+          .element = stored.element};
+}
+
+std::size_t ChunkLowering::contracted(std::size_t op) const {
+  const GraphOp& entry = graph_.ops[op];
+  const auto& x = graph_.tensors[entry.inputs[0].index()].dims;
+  const auto& y = graph_.tensors[entry.outputs[0].index()].dims;
+  return static_cast<std::size_t>(std::count_if(x.begin(), x.end(), [&](DimId dim) {
+    return std::find(y.begin(), y.end(), dim) == y.end();
+  }));
+}
+
+bool ChunkLowering::gives_partial(std::size_t op) const {
+  const GraphOp& entry = graph_.ops[op];
+  const auto& y = graph_.tensors[entry.outputs[0].index()].dims;
+  const auto& w = graph_.weights[entry.weights[0].index()].dims;
+  return std::any_of(w.begin(), w.end(), [&](DimId dim) {
+    return std::find(y.begin(), y.end(), dim) == y.end() && sharding_.is_split(op, dim);
+  });
+}
+
+bool ChunkLowering::gives_partial_gradient(std::size_t op) const {
+  const GraphOp& entry = graph_.ops[op];
+  const auto& x = graph_.tensors[entry.inputs[0].index()].dims;
+  const auto& w = graph_.weights[entry.weights[0].index()].dims;
+  return std::any_of(w.begin(), w.end(), [&](DimId dim) {
+    return std::find(x.begin(), x.end(), dim) == x.end() && sharding_.is_split(op, dim);
+  });
+}
+
+Fragment lower_chunk(const Program& program, const PlannedGraph& planned, const Plan& plan,
+                     const Placement& placement, const OpSharding& sharding,
+                     const WeightBuckets& weights, std::size_t chunk) {
+  return ChunkLowering(program, planned, plan, placement, sharding, weights, chunk).lower();
+}
+
+}  // namespace meshwright

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "simulator/lowering/view.h"
+
+namespace meshwright {
+
+// Writes the fragment of one chunk: op by op forward, then backward. Forward and backward are in
+// files of their own.
+class ChunkLowering {
+ public:
+  ChunkLowering(const Program& program, const PlannedGraph& planned, const Plan& plan,
+                const Placement& placement, const OpSharding& sharding,
+                const WeightBuckets& weights, std::size_t chunk)
+      : program_(program),
+        planned_(planned),
+        graph_(planned.graph),
+        plan_(plan),
+        placement_(placement),
+        sharding_(sharding),
+        weights_(weights),
+        chunk_(plan.chunks[chunk]) {}
+  Fragment lower();
+
+ private:
+  bool in_chunk(std::size_t op) const { return op >= chunk_.first_op && op < chunk_.end_op; }
+  std::size_t slot_of(std::size_t op) const;
+  // Tensors of this chunk that later slots read, each with each of those slots.
+  template <class Function>
+  void for_crossings(const Function& function) const {
+    for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) {
+      for (const TensorId tensor : graph_.ops[op].outputs) {
+        std::set<std::size_t> slots;
+        for (const std::size_t reader : planned_.readers[tensor.index()]) {
+          if (!in_chunk(reader)) slots.insert(slot_of(reader));
+        }
+        for (const std::size_t slot : slots) function(tensor, slot);
+      }
+    }
+  }
+
+  // Buffers and tasks.
+
+  FragmentBufferId add_buffer(std::string name, std::int64_t count, BufferElement element,
+                              Component component = Component::Activations);
+  FragmentBufferId persistent(BufferId id);
+  View new_view(const std::string& name, std::vector<std::int64_t> sizes,
+                BufferElement element = BufferElement::Real,
+                Component component = Component::Activations);
+  View new_output(TensorId tensor);
+  void emit(KernelCall& call) { tasks_->push_back(std::move(call.task())); }
+  void emit_transfer(const View& view, TransferKind kind, Purpose purpose,
+                     std::vector<DeviceId> group, Reduction reduction = Reduction::Sum);
+  // Sums what each device along the split axes has of a view.
+  void all_reduce(const View& view, Reduction reduction = Reduction::Sum);
+  void send(const View& view, std::size_t slot);
+  void receive(const View& view, std::size_t slot);
+
+  // Values.
+
+  // Of a tensor that an op reads: computed here, received, or loaded.
+  const View& value(TensorId tensor);
+  View weight(std::size_t op, WeightId id);
+  View weight_gradient(std::size_t op, WeightId id);
+  // A matmul's weight as [in, out], whichever way it is stored.
+  Operand weight_matrix(std::size_t op, const View& view) const;
+  std::size_t contracted(std::size_t op) const;
+  // Whether the op's result is a sum over devices: it splits a dimension it sums over.
+  bool gives_partial(std::size_t op) const;
+  // Whether the gradient of its input is: it splits a dimension that the input does not have.
+  bool gives_partial_gradient(std::size_t op) const;
+
+  // Forward.
+
+  void forward(std::size_t op);
+  View& set_output(std::size_t op);
+  void forward_embedding(std::size_t op);
+  std::size_t table_columns(std::size_t op) const;
+  std::int64_t first_row(std::size_t op) const;
+  void forward_matmul(std::size_t op);
+  // After the sum over devices, or it would be counted once for each of them. In place.
+  void add_bias(std::size_t op, const View& y, const Operand& shape);
+  void forward_norm(std::size_t op);
+  std::size_t norm_columns(std::size_t op) const;
+  // A number a row that the forward keeps for the backward.
+  View statistic(std::size_t op, const char* name, std::int64_t rows);
+  void forward_attention(std::size_t op);
+  // Batch, heads, queries, keys.
+  std::vector<GlobalExtent> attention_place(std::size_t op) const;
+  void forward_elementwise(std::size_t op);
+  KernelCall elementwise_call(std::size_t op, KernelPart part) const;
+  // An operand that lacks dimensions of the result is repeated along them.
+  Operand broadcast(TensorId from, TensorId to);
+  void forward_add(std::size_t op);
+  // Pieces are views of the whole.
+  View piece_of(const View& whole, std::size_t op, std::size_t piece) const;
+  void forward_split(std::size_t op);
+  bool splits_vocabulary(std::size_t op) const;
+  std::int64_t first_class(std::size_t op) const;
+  void forward_loss(std::size_t op);
+
+  // Backward.
+
+  bool needs_gradient(TensorId tensor) const;
+  void receive_gradient(TensorId tensor, std::size_t slot);
+  void send_gradient(TensorId tensor);
+  View new_gradient(TensorId tensor);
+  // Where a kernel writes the gradient of a tensor. A piece of a split tensor writes into the
+  // whole's gradient, so the split itself has nothing to do.
+  View gradient_target(TensorId tensor);
+  // A gradient that is there without a kernel: taken as it is, or added to what there is.
+  void add_whole(TensorId tensor, const View& view);
+  void emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
+                const View& to, const Operand& shape, const Operand& result);
+  // The finished gradient: everything that adds to it has been computed.
+  View gradient(TensorId tensor);
+  void backward(std::size_t op);
+  void emit_weight_gradient(std::size_t op, KernelCall& call);
+  void backward_embedding(std::size_t op);
+  void backward_matmul(std::size_t op);
+  void backward_norm(std::size_t op);
+  void backward_attention(std::size_t op);
+  void backward_elementwise(std::size_t op);
+  // An operand of the result's shape has the result's gradient; one that was repeated has the sum.
+  void backward_add(std::size_t op);
+  void backward_loss(std::size_t op);
+
+  const Program& program_;
+  const PlannedGraph& planned_;
+  const OpGraph& graph_;
+  const Plan& plan_;
+  const Placement& placement_;
+  const OpSharding& sharding_;
+  const WeightBuckets& weights_;
+  const Chunk& chunk_;
+
+  Fragment fragment_;
+  std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written
+  std::map<BufferId, FragmentBufferId> persistent_;
+  std::map<TensorId, View> values_;
+  std::map<std::size_t, std::vector<View>> statistics_;  // by op
+  std::map<TensorId, GradientSum> gradients_;
+  std::vector<TensorId> received_;
+};
+
+}  // namespace meshwright
