@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "cli/command.h"
@@ -36,8 +38,23 @@ int report(const Session& session, ExitCode code, std::string_view message) {
   return number;
 }
 
+// What is chosen runs while the options are read; help and version are printed as other results
+// are, so that a full disk is noticed.
+void parse_and_run(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    std::ostringstream text;
+    app.exit(success, text);
+    print_text(text.str());
+  }
+}
+
 int run(int argc, char** argv) {
   Session session{.data = find_data_folder()};
+  // Known before the options are read, so that a mistake in them is reported as asked.
+  session.json =
+      std::any_of(argv, argv + argc, [](std::string_view text) { return text == "--json"; });
   CLI::App app{
       "Meshwright finds, simulates and runs parallel training strategies: give it a model and a\n"
       "cluster.\n\nExample: meshwright model llama3-8b --seq 8192",
@@ -51,10 +68,8 @@ int run(int argc, char** argv) {
   add_simulate_command(app, session);
   add_run_command(app, session);
   try {
-    app.parse(argc, argv);
+    parse_and_run(app, argc, argv);
     return static_cast<int>(ExitCode::Done);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
   } catch (const CLI::ParseError& error) {
     return report(session, ExitCode::Usage,
                   std::string(error.what()) + " (--help shows the usage)");

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "costmodel/input_error.h"
 
 namespace meshwright {
 namespace {
@@ -59,7 +60,7 @@ class Names {
   explicit Names(std::string what) : what_(std::move(what)) {}
   void add(const JsonInput& place, const std::string& name, IdType id) {
     if (!ids_.emplace(name, id).second) {
-      place.fail(fmt::format("the {} \"{}\" is there already", what_, name));
+      place.fail(fmt::format("the {} \"{}\" is there already", what_, printable(name)));
     }
   }
   IdType find(const JsonInput& place) const {
@@ -81,10 +82,13 @@ class Names {
 class GraphReader {
  public:
   OpGraph read(const JsonInput& json) {
+    if (!is_graph_file(json)) json.at("format").fail_expected(fmt::format("\"{}\"", kFormat));
     json.required<std::string>("format");
     json.at("version").integer(kVersion, kVersion);
     graph_.name = json.required<std::string>("name");
-    graph_.longest_sequence = json.optional<std::int64_t>("longest_sequence");
+    if (const auto longest = json.find("longest_sequence")) {
+      graph_.longest_sequence = longest->integer(1, kLargestSize);
+    }
     if (const auto notes = json.find("notes")) graph_.notes = notes->list<std::string>();
     for (const JsonInput& dim : json.at("dims").elements()) read_dim(dim);
     for (const JsonInput& input : json.at("inputs").elements()) {
@@ -166,6 +170,12 @@ class GraphReader {
     graph_.ops.push_back(std::move(op));
   }
 
+  static double probability(const JsonInput& json) {
+    const double p = json.as<double>();
+    if (!(p >= 0 && p < 1)) json.fail_expected("a probability of at least 0 and below 1");
+    return p;
+  }
+
   void read_attributes(const JsonInput&, std::monostate&) {}
   void read_attributes(const JsonInput& json, NormAttributes& norm) {
     norm.epsilon = json.value_or("epsilon", norm.epsilon);
@@ -173,15 +183,17 @@ class GraphReader {
   }
   void read_attributes(const JsonInput& json, RopeAttributes& rope) {
     rope.theta = json.value_or("theta", rope.theta);
-    rope.rotated = json.required<std::int64_t>("rotated");
+    rope.rotated = json.at("rotated").integer(0, kLargestSize);
     rope.scaling = json.value_or<std::string>("scaling", "");
   }
   void read_attributes(const JsonInput& json, AttentionAttributes& attention) {
     attention.causal = json.required<bool>("causal");
     attention.alibi = json.value_or("alibi", false);
-    attention.window = json.optional<std::int64_t>("window");
+    if (const auto window = json.find("window")) {
+      attention.window = window->integer(1, kLargestSize);
+    }
     attention.scale = json.required<double>("scale");
-    attention.dropout = json.value_or("dropout", 0.0);
+    if (const auto dropout = json.find("dropout")) attention.dropout = probability(*dropout);
   }
   void read_attributes(const JsonInput& json, FunctionAttributes& function) {
     const JsonInput field = json.at("function");
@@ -193,7 +205,7 @@ class GraphReader {
     scale.factor = json.required<double>("factor");
   }
   void read_attributes(const JsonInput& json, DropoutAttributes& dropout) {
-    dropout.probability = json.required<double>("probability");
+    dropout.probability = probability(json.at("probability"));
   }
   void read_attributes(const JsonInput& json, AxisAttributes& axis) {
     axis.dim = dims_.find(json.at("axis"));
@@ -201,8 +213,10 @@ class GraphReader {
   void read_attributes(const JsonInput& json, RouterAttributes& router) {
     router.sigmoid = json.value_or("sigmoid", false);
     router.renormalize = json.value_or("renormalize", false);
-    router.groups = json.value_or<std::int64_t>("groups", 1);
-    router.chosen_groups = json.value_or<std::int64_t>("chosen_groups", 1);
+    if (const auto groups = json.find("groups")) router.groups = groups->integer(1, kLargestSize);
+    if (const auto chosen = json.find("chosen_groups")) {
+      router.chosen_groups = chosen->integer(1, router.groups);
+    }
     router.factor = json.value_or("factor", 1.0);
   }
   void read_attributes(const JsonInput& json, GenericAttributes& generic) {
@@ -330,6 +344,10 @@ bool is_graph_file(const JsonInput& json) {
 OpGraph read_graph(const JsonInput& json) { return GraphReader().read(json); }
 
 std::string graph_text(const OpGraph& graph) {
+  // A model may be called after its file, whose name need not be UTF-8.
+  const auto dump = [](const Json& value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
   // One op a line: such files are long, and people look for one op at a time.
   const Json json = GraphWriter(graph).write();
   std::string text = "{\n";
@@ -337,14 +355,14 @@ std::string graph_text(const OpGraph& graph) {
   for (const auto& [key, value] : json.items()) {
     if (!first) text += ",\n";
     first = false;
-    text += fmt::format("  {}: ", Json(key).dump());
+    text += fmt::format("  {}: ", dump(Json(key)));
     if (!value.is_array()) {
-      text += value.dump();
+      text += dump(value);
       continue;
     }
     text += "[";
     for (std::size_t i = 0; i < value.size(); ++i) {
-      text += fmt::format("{}\n    {}", i == 0 ? "" : ",", value[i].dump());
+      text += fmt::format("{}\n    {}", i == 0 ? "" : ",", dump(value[i]));
     }
     text += "\n  ]";
   }

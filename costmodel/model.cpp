@@ -246,15 +246,15 @@ std::int64_t DimSizes::elements(const std::vector<DimId>& dims) const {
 
 namespace {
 
-// How many of the first dimension's slices of each weight one token reads: all of them, except
-// of expert weights, where it is the number of choices.
+// How much of a weight one token reads: all of it, but of expert weights only as many slices of
+// the first dimension as experts are chosen.
 std::int64_t active_elements(const Model& model, const Block& block, const Op& op,
                              const Weight& weight, const DimSizes& sizes) {
   const std::int64_t all = sizes.elements(weight.dims);
   if (op.kind != OpKind::ExpertMatmul) return all;
   const auto& chosen = block.tensors[op.inputs[1].index()].dims;
   const std::int64_t experts = model.dims[weight.dims.front().index()].size;
-  return all / experts * sizes[chosen.back()];
+  return checked_multiply(all / experts, sizes[chosen.back()]);
 }
 
 }  // namespace

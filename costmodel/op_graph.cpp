@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "costmodel/checked.h"
 #include "costmodel/input_error.h"
 
 namespace meshwright {
@@ -25,10 +26,12 @@ Dims joined(const Dims& a, const Dims& b) {
   return all;
 }
 
-Dims without_last(Dims dims) {
-  dims.pop_back();
+Dims without(Dims dims, std::size_t place) {
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(place));
   return dims;
 }
+
+Dims without_last(const Dims& dims) { return without(dims, dims.size() - 1); }
 
 // Least and most operands of a kind.
 struct Operands {
@@ -46,9 +49,9 @@ Operands operands_of(OpKind kind) {
     case OpKind::ExpertMatmul:
       return {2, 2, 1, 2, 1};
     case OpKind::LayerNorm:
-      return {1, 1, 0, 2, 1};
+      return {1, 1, 1, 2, 1};
     case OpKind::RmsNorm:
-      return {1, 1, 0, 1, 1};
+      return {1, 1, 1, 1, 1};
     case OpKind::Rope:
     case OpKind::Activation:
     case OpKind::Scale:
@@ -118,18 +121,12 @@ class OpCheck {
       case OpKind::Matmul:
         return matmul({});
       case OpKind::ExpertMatmul:
-        if (!is_index(op_.inputs[1])) return "the second input must be an index";
-        if (contains(in(0), weight(0)[0]) || contains(out(), weight(0)[0])) {
-          return "the experts must be a dimension of the weight alone";
-        }
-        return matmul({weight(0)[0]});
+        return expert_matmul();
       case OpKind::LayerNorm:
       case OpKind::RmsNorm:
-        if (op_.weights.empty() || !subset(weight(0), in(0))) {
-          return "the gain must have dimensions of the input";
-        }
-        return same_dims();
+        return norm();
       case OpKind::Rope:
+        return rope();
       case OpKind::Activation:
       case OpKind::Scale:
       case OpKind::Dropout:
@@ -146,9 +143,8 @@ class OpCheck {
       case OpKind::Concat:
         return concat();
       case OpKind::SelectFirst:
-        return in(0).size() == out().size() + 1 && subset(out(), in(0))
-                   ? ""
-                   : "the output must be the input without its second dimension";
+        if (in(0).size() >= 2 && out() == without(in(0), 1)) return "";
+        return "the output must be the input without its second dimension";
       case OpKind::Router:
         return router();
       case OpKind::Dispatch:
@@ -157,11 +153,12 @@ class OpCheck {
         }
         return "the output must have the dimensions of the index and the last of the input";
       case OpKind::Combine:
-        if (in(0).size() == in(1).size() + 1 && in(1).size() == out().size() &&
-            without_last(in(0)) == in(1)) {
+        if (in(0).size() >= 2 && without_last(in(0)) == in(1) &&
+            out() == without(in(0), in(0).size() - 2)) {
           return "";
         }
-        return "the share must have all dimensions of the input but the last";
+        return "the share must have all dimensions of the input but the last, the output all but "
+               "the choices";
       case OpKind::CrossEntropy:
         if (is_index(op_.inputs[1]) && !in(0).empty() && without_last(in(0)) == in(1) &&
             out().empty()) {
@@ -179,9 +176,8 @@ class OpCheck {
   }
 
   std::string embedding() const {
-    const Dims features(weight(0).begin() + (weight(0).empty() ? 0 : 1), weight(0).end());
     if (!is_index(op_.inputs[0])) return "the input must be an index";
-    if (out() == joined(in(0), features)) return "";
+    if (!weight(0).empty() && out() == joined(in(0), without(weight(0), 0))) return "";
     return "the output must have the dimensions of the index and of a row of the table";
   }
 
@@ -206,14 +202,42 @@ class OpCheck {
     return "";
   }
 
+  std::string expert_matmul() const {
+    if (!is_index(op_.inputs[1]) || in(1).empty() || !subset(in(1), in(0))) {
+      return "the second input must be an index over dimensions of the first";
+    }
+    if (!is_fixed(in(1).back())) return "the last dimension of the index must have a fixed size";
+    if (weight(0).empty() || contains(in(0), weight(0)[0]) || contains(out(), weight(0)[0])) {
+      return "the experts must be a dimension of the weight alone";
+    }
+    return matmul({weight(0)[0]});
+  }
+
+  std::string norm() const {
+    if (!subset(weight(0), in(0))) return "the gain must have dimensions of the input";
+    if (op_.weights.size() == 2 && weight(1) != weight(0)) {
+      return "the bias must have the dimensions of the gain";
+    }
+    return same_dims();
+  }
+
+  std::string rope() const {
+    const std::int64_t rotated = std::get<RopeAttributes>(op_.attributes).rotated;
+    if (in(0).empty() || !is_fixed(in(0).back())) {
+      return "the last dimension of the input must have a fixed size";
+    }
+    if (in(0) == out() && rotated > size_of(in(0).back())) {
+      return fmt::format("{} of {} entries cannot be rotated", rotated, size_of(in(0).back()));
+    }
+    return same_dims();
+  }
+
   std::string add() const {
     if (op_.inputs.size() + op_.weights.size() != 2) return "expected two operands";
-    for (std::size_t i = 0; i < op_.inputs.size(); ++i) {
-      if (!subset(in(i), out())) return "every operand's dimensions must be among the output's";
-    }
-    if (!op_.weights.empty() && !subset(weight(0), out())) {
-      return "every operand's dimensions must be among the output's";
-    }
+    Dims all = op_.weights.empty() ? Dims{} : weight(0);
+    for (std::size_t i = 0; i < op_.inputs.size(); ++i) all = joined(all, in(i));
+    if (!subset(all, out())) return "every operand's dimensions must be among the output's";
+    if (!subset(out(), all)) return "every dimension of the output must be one of an operand";
     return "";
   }
 
@@ -235,6 +259,7 @@ class OpCheck {
   }
 
   std::int64_t size_of(DimId dim) const { return graph_.dims[dim.index()].size; }
+  bool is_fixed(DimId dim) const { return graph_.dims[dim.index()].role == DimRole::Fixed; }
 
   // How much of `axis` a piece with these dimensions takes, if it otherwise has only dimensions
   // of `whole`.
@@ -244,7 +269,7 @@ class OpCheck {
     std::optional<std::int64_t> share;
     for (const DimId dim : piece) {
       if (contains(whole, dim)) continue;
-      if (share) return std::nullopt;
+      if (share || !is_fixed(dim)) return std::nullopt;
       share = size_of(dim);
     }
     return share.value_or(1);
@@ -252,13 +277,16 @@ class OpCheck {
 
   std::string split() const {
     const DimId axis = std::get<AxisAttributes>(op_.attributes).dim;
+    if (!contains(in(0), axis)) return "the dimension that is cut is not the input's";
+    if (!is_fixed(axis)) return "the dimension that is cut must have a fixed size";
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       const auto share = share_of_axis(out(i), in(0), axis);
-      if (!share) return "a piece must have the input's dimensions, with another for the one cut";
+      if (!share || !subset(in(0), joined(out(i), {axis}))) {
+        return "a piece must have the input's dimensions, with another for the one cut";
+      }
       total += *share;
     }
-    if (!contains(in(0), axis)) return "the dimension that is cut is not the input's";
     return total == size_of(axis) ? "" : pieces_problem(total, axis);
   }
 
@@ -266,6 +294,7 @@ class OpCheck {
     const DimId axis = std::get<AxisAttributes>(op_.attributes).dim;
     if (op_.inputs.size() + op_.weights.size() != 2) return "expected two operands";
     if (!contains(out(), axis)) return "the dimension that is joined is not the output's";
+    if (!is_fixed(axis)) return "the dimension that is joined must have a fixed size";
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op_.inputs.size() + op_.weights.size(); ++i) {
       const auto share = share_of_axis(i < op_.inputs.size() ? in(i) : weight(0), out(), axis);
@@ -286,6 +315,9 @@ class OpCheck {
         without_last(out(0)) != without_last(in(0))) {
       return "the outputs must have the input's dimensions, with the choices for the experts";
     }
+    if (!is_fixed(in(0).back()) || !is_fixed(out(0).back())) {
+      return "experts and choices must have fixed sizes";
+    }
     if (size_of(out(0).back()) > size_of(in(0).back())) {
       return fmt::format("{} experts cannot be chosen from {}", size_of(out(0).back()),
                          size_of(in(0).back()));
@@ -297,29 +329,55 @@ class OpCheck {
   const GraphOp& op_;
 };
 
+bool repeats_a_dim(Dims dims) {
+  std::sort(dims.begin(), dims.end());
+  return std::adjacent_find(dims.begin(), dims.end()) != dims.end();
+}
+
+std::int64_t elements_of(const OpGraph& graph, const GraphWeight& weight) {
+  std::int64_t count = 1;
+  for (const DimId dim : weight.dims) count = checked_multiply(count, graph.dims[dim.index()].size);
+  return count;
+}
+
 }  // namespace
 
 void check_graph(const OpGraph& graph, const std::string& source) {
+  const auto fail = [&](std::string_view what, const std::string& name, std::string_view problem) {
+    throw InputError(fmt::format("{}: {} {}: {}", source, what, printable(name), problem));
+  };
+  for (const Tensor& tensor : graph.tensors) {
+    if (repeats_a_dim(tensor.dims)) fail("tensor", tensor.name, "has a dimension twice");
+  }
+  std::int64_t parameters = 0;
+  for (const GraphWeight& weight : graph.weights) {
+    if (repeats_a_dim(weight.dims)) fail("weight", weight.name, "has a dimension twice");
+    try {
+      parameters = checked_add(parameters, elements_of(graph, weight));
+    } catch (const InputError& error) {
+      fail("weight", weight.name, error.what());
+    }
+  }
   std::vector<bool> written(graph.tensors.size(), false);
   for (const TensorId input : graph.inputs) written[input.index()] = true;
   for (const GraphOp& op : graph.ops) {
-    const auto fail = [&](std::string_view problem) {
-      throw InputError(fmt::format("{}: op {}: {}", source, printable(op.name), problem));
-    };
     for (const TensorId input : op.inputs) {
       if (!written[input.index()]) {
-        fail(fmt::format("reads {} before any op has written it",
+        fail("op", op.name,
+             fmt::format("reads {} before any op has written it",
                          printable(graph.tensors[input.index()].name)));
       }
     }
     for (const TensorId output : op.outputs) {
       if (written[output.index()]) {
-        fail(fmt::format("writes {}, which is written already",
+        fail("op", op.name,
+             fmt::format("writes {}, which is written already",
                          printable(graph.tensors[output.index()].name)));
       }
       written[output.index()] = true;
     }
-    if (const std::string problem = OpCheck(graph, op).problem(); !problem.empty()) fail(problem);
+    const std::string problem = OpCheck(graph, op).problem();
+    if (!problem.empty()) fail("op", op.name, problem);
   }
   if (graph.ops.empty()) throw InputError(fmt::format("{}: the graph has no ops", source));
 }

@@ -41,8 +41,9 @@ struct OpGraph {
   friend bool operator==(const OpGraph&, const OpGraph&) = default;
 };
 
-// Throws InputError, naming `source` and the op, unless the graph is one: ids in range, every
-// tensor written once and before it is read, operands as their kind wants them.
+// Throws InputError, naming `source` and the op, unless the graph is one: every tensor written once
+// and before it is read, operands as their kind wants them, a number of parameters that fits into
+// 64 bits. Ids must be in range.
 void check_graph(const OpGraph& graph, const std::string& source);
 
 // The graph with `needs_gradient` of every tensor derived from which weights are frozen.

@@ -13,6 +13,8 @@ namespace {
 
 // Larger than any dimension of any model, small enough that a few of them can be multiplied.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
+// A layer is some twenty ops, and what the graph is used for takes time and memory for each.
+constexpr std::int64_t kMostLayers = 1000;
 
 }  // namespace
 
@@ -22,11 +24,26 @@ std::int64_t ConfigReader::size(std::string_view key, std::int64_t class_default
 
 std::int64_t ConfigReader::size(std::initializer_list<std::string_view> keys,
                                 std::int64_t class_default) const {
+  return first_of(keys, class_default, kLargestSize);
+}
+
+std::int64_t ConfigReader::layers(std::initializer_list<std::string_view> keys,
+                                  std::int64_t class_default) const {
+  return first_of(keys, class_default, kMostLayers);
+}
+
+std::int64_t ConfigReader::layers_or(std::string_view key, std::int64_t otherwise) const {
+  const auto value = config_.find(key);
+  return value ? value->integer(1, kMostLayers) : otherwise;
+}
+
+std::int64_t ConfigReader::first_of(std::initializer_list<std::string_view> keys,
+                                    std::int64_t class_default, std::int64_t most) const {
   for (const std::string_view key : keys) {
-    if (const auto value = config_.find(key)) return value->integer(1, kLargestSize);
+    if (const auto value = config_.find(key)) return value->integer(1, most);
   }
   if (nested_) return class_default;
-  return config_.at(*keys.begin()).integer(1, kLargestSize);
+  return config_.at(*keys.begin()).integer(1, most);
 }
 
 std::int64_t ConfigReader::size_or(std::string_view key, std::int64_t otherwise) const {
@@ -55,6 +72,12 @@ double ConfigReader::probability_or(std::string_view key, double otherwise) cons
   const double p = number_or(key, otherwise);
   if (!(p >= 0 && p < 1)) config_.at(key).fail_expected("a probability of at least 0 and below 1");
   return p;
+}
+
+double ConfigReader::share_or(std::string_view key, double otherwise) const {
+  const double share = number_or(key, otherwise);
+  if (!(share >= 0 && share <= 1)) config_.at(key).fail_expected("a number from 0 to 1");
+  return share;
 }
 
 std::string ConfigReader::text_or(std::string_view key, std::string otherwise) const {

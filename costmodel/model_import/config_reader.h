@@ -24,11 +24,16 @@ class ConfigReader {
   // A positive size that files may leave out.
   std::int64_t size_or(std::string_view key, std::int64_t otherwise) const;
   std::optional<std::int64_t> optional_size(std::string_view key) const;
+  // A number of layers, as size and size_or.
+  std::int64_t layers(std::initializer_list<std::string_view> keys,
+                      std::int64_t class_default) const;
+  std::int64_t layers_or(std::string_view key, std::int64_t otherwise) const;
   // A count that may be zero.
   std::int64_t count_or(std::string_view key, std::int64_t otherwise) const;
   bool flag_or(std::string_view key, bool otherwise) const;
   double number_or(std::string_view key, double otherwise) const;
   double probability_or(std::string_view key, double otherwise) const;
+  double share_or(std::string_view key, double otherwise) const;
   std::string text_or(std::string_view key, std::string otherwise) const;
   Function function_or(std::string_view key, std::string otherwise) const;
 
@@ -41,6 +46,9 @@ class ConfigReader {
   const JsonInput& json() const { return config_; }
 
  private:
+  std::int64_t first_of(std::initializer_list<std::string_view> keys, std::int64_t class_default,
+                        std::int64_t most) const;
+
   JsonInput config_;
   bool nested_;
 };

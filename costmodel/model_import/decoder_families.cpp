@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 
 #include "costmodel/model_import/decoder_spec.h"
 
@@ -67,6 +65,10 @@ RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, doubl
   return rope;
 }
 
+std::int64_t rotated_part(const DecoderSpec& spec, double share) {
+  return static_cast<std::int64_t>(static_cast<double>(spec.head_size) * share);
+}
+
 // What differs among the families that descend from llama.
 struct LlamaDefaults {
   std::string_view causal, bare;
@@ -86,7 +88,7 @@ DecoderSpec read_llama_like(const ConfigReader& config, const LlamaDefaults& def
   spec.hidden = config.size("hidden_size", defaults.hidden);
   spec.embedding_width = spec.hidden;
   spec.ffn = config.size("intermediate_size", defaults.ffn);
-  spec.layers = config.size("num_hidden_layers", defaults.layers);
+  spec.layers = config.layers({"num_hidden_layers"}, defaults.layers);
   spec.heads = config.size("num_attention_heads", defaults.heads);
   spec.kv_heads = config.size_or("num_key_value_heads", defaults.kv_heads.value_or(spec.heads));
   const auto head_size = config.optional_size("head_dim");
@@ -207,9 +209,8 @@ DecoderSpec read_phi3(const ConfigReader& config) {
   spec.residual_dropout = config.probability_or("resid_pdrop", 0);
   spec.embedding_dropout = config.probability_or("embd_pdrop", 0);
   spec.window = config.optional_size("sliding_window");
-  const double part = config.number_or("partial_rotary_factor", 1);
   std::get<RopeAttributes>(spec.positions).rotated =
-      static_cast<std::int64_t>(static_cast<double>(spec.head_size) * part);
+      rotated_part(spec, config.share_or("partial_rotary_factor", 1));
   return spec;
 }
 
@@ -251,12 +252,12 @@ DecoderSpec read_mixtral(const ConfigReader& config) {
 // Layer i has experts unless it is listed as dense or does not fall on the step.
 std::vector<bool> qwen_sparse_layers(const ConfigReader& config, std::int64_t layers) {
   const std::int64_t step = config.size_or("decoder_sparse_step", 1);
-  std::vector<std::int64_t> dense;
-  if (const auto list = config.json().find("mlp_only_layers")) dense = list->list<std::int64_t>();
   std::vector<bool> sparse;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const bool listed = std::find(dense.begin(), dense.end(), i) != dense.end();
-    sparse.push_back(!listed && (i + 1) % step == 0);
+  for (std::int64_t i = 0; i < layers; ++i) sparse.push_back((i + 1) % step == 0);
+  if (const auto dense = config.json().find("mlp_only_layers")) {
+    for (const JsonInput& layer : dense->elements()) {
+      sparse[static_cast<std::size_t>(layer.integer(0, layers - 1))] = false;
+    }
   }
   return sparse;
 }
@@ -346,6 +347,9 @@ DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defau
                     .groups = config.size_or("n_group", v3 ? 8 : 1),
                     .chosen_groups = config.size_or("topk_group", v3 ? 4 : 1),
                     .factor = config.number_or("routed_scaling_factor", v3 ? 2.5 : 1)};
+  config.require(experts.router.chosen_groups <= experts.router.groups, "topk_group",
+                 fmt::format("{} groups cannot be chosen from {}", experts.router.chosen_groups,
+                             experts.router.groups));
   check_experts(config, experts);
   spec.experts = experts;
   const std::int64_t dense = config.count_or("first_k_dense_replace", v3 ? 3 : 0);
@@ -399,7 +403,7 @@ DecoderSpec read_gpt2(const ConfigReader& config) {
                 .head = "lm_head"};
   spec.vocabulary = config.size("vocab_size", 50257);
   spec.hidden = spec.embedding_width = config.size({"n_embd", "hidden_size"}, 768);
-  spec.layers = config.size({"n_layer", "num_hidden_layers"}, 12);
+  spec.layers = config.layers({"n_layer", "num_hidden_layers"}, 12);
   spec.heads = spec.kv_heads = config.size({"n_head", "num_attention_heads"}, 12);
   spec.head_size = divided_head_size(config, spec, "n_head");
   spec.ffn = config.size_or("n_inner", 4 * spec.hidden);
@@ -433,15 +437,14 @@ DecoderSpec read_gpt_neox(const ConfigReader& config) {
                 .head = "embed_out"};
   spec.vocabulary = config.size("vocab_size", 50432);
   spec.hidden = spec.embedding_width = config.size("hidden_size", 6144);
-  spec.layers = config.size("num_hidden_layers", 44);
+  spec.layers = config.layers({"num_hidden_layers"}, 44);
   spec.heads = spec.kv_heads = config.size("num_attention_heads", 64);
   spec.head_size = divided_head_size(config, spec, "num_attention_heads");
   spec.ffn = config.size("intermediate_size", 24576);
-  const double part = config.number_or("rotary_pct", 0.25);
-  spec.positions = RopeAttributes{
-      .theta = config.number_or("rotary_emb_base", 1e4),
-      .rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_size) * part),
-      .scaling = ""};
+  spec.positions =
+      RopeAttributes{.theta = config.number_or("rotary_emb_base", 1e4),
+                     .rotated = rotated_part(spec, config.share_or("rotary_pct", 0.25)),
+                     .scaling = ""};
   spec.tied = config.flag_or("tie_word_embeddings", false);
   spec.norm_attributes.epsilon = config.number_or("layer_norm_eps", 1e-5);
   spec.attention_dropout = config.probability_or("attention_dropout", 0);
@@ -477,7 +480,7 @@ DecoderSpec read_opt(const ConfigReader& config) {
   spec.vocabulary = config.size("vocab_size", 50272);
   spec.hidden = config.size("hidden_size", 768);
   spec.embedding_width = config.size_or("word_embed_proj_dim", spec.hidden);
-  spec.layers = config.size("num_hidden_layers", 12);
+  spec.layers = config.layers({"num_hidden_layers"}, 12);
   spec.heads = spec.kv_heads = config.size("num_attention_heads", 12);
   spec.head_size = divided_head_size(config, spec, "num_attention_heads");
   spec.ffn = config.size("ffn_dim", 3072);
@@ -512,7 +515,7 @@ DecoderSpec read_bloom(const ConfigReader& config) {
                 .head = "lm_head"};
   spec.vocabulary = config.size("vocab_size", 250880);
   spec.hidden = spec.embedding_width = config.size({"hidden_size", "n_embed", "n_embd"}, 64);
-  spec.layers = config.size({"n_layer", "num_hidden_layers"}, 2);
+  spec.layers = config.layers({"n_layer", "num_hidden_layers"}, 2);
   spec.heads = spec.kv_heads = config.size({"n_head", "num_attention_heads"}, 8);
   spec.head_size = divided_head_size(config, spec, "n_head");
   spec.ffn = 4 * spec.hidden;

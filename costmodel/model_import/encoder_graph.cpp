@@ -27,7 +27,7 @@ struct EncoderSpec {
 EncoderSpec read_encoder_spec(const ConfigReader& config) {
   EncoderSpec spec;
   spec.hidden = config.size("hidden_size", 768);
-  spec.layers = config.size("num_hidden_layers", 12);
+  spec.layers = config.layers({"num_hidden_layers"}, 12);
   spec.heads = config.size("num_attention_heads", 12);
   spec.ffn = config.size("intermediate_size", 3072);
   config.require(
@@ -183,9 +183,13 @@ OpGraph read_masked(const ConfigReader& config, const std::string& name, std::st
   x = graph.add("embedding.add_types", x,
                 graph.embedding("embedding.types",
                                 graph.input("token_types", tokens, Element::Index), types));
-  const WeightId rows =
-      graph.weight(embeddings + "position_embeddings.weight",
-                   {graph.dim("positions", config.size("max_position_embeddings", 512)), hidden});
+  const std::int64_t position_rows = config.size("max_position_embeddings", 512);
+  config.require(position_rows > head.reserved_positions, "max_position_embeddings",
+                 fmt::format("{} rows are reserved, so more are needed, found {}",
+                             head.reserved_positions, position_rows));
+  graph.limit_sequence(position_rows - head.reserved_positions);
+  const WeightId rows = graph.weight(embeddings + "position_embeddings.weight",
+                                     {graph.dim("positions", position_rows), hidden});
   const TensorId positions = graph.input("positions", {graph.sequence()}, Element::Index);
   x = graph.add("embedding.add_positions", x,
                 graph.embedding("embedding.positions", positions, rows));
@@ -261,9 +265,10 @@ OpGraph read_vit(const ConfigReader& config, const std::string& name) {
     return graph.finish(config.json().source());
   }
   const auto names = config.json().find("id2label");
-  const DimId classes =
-      graph.dim("classes", names ? static_cast<std::int64_t>(names->fields().size())
-                                 : config.size_or("num_labels", 2));
+  const std::int64_t class_count =
+      names ? static_cast<std::int64_t>(names->fields().size()) : config.size_or("num_labels", 2);
+  config.require(class_count > 0, "id2label", "names no class");
+  const DimId classes = graph.dim("classes", class_count);
   const TensorId first =
       graph.op(OpKind::SelectFirst, "head.first", {x}, {}, {graph.batch(), hidden}, {});
   const TensorId logits =

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "costmodel/graph_builder.h"
+#include "costmodel/input_error.h"
 #include "costmodel/model_import/encoder_graph.h"
 
 namespace meshwright {
@@ -26,15 +27,15 @@ T5Spec read_t5_spec(const ConfigReader& config) {
   spec.head_size = config.size("d_kv", 64);
   spec.heads = config.size("num_heads", 8);
   spec.ffn = config.size("d_ff", 2048);
-  spec.encoder_layers = config.size("num_layers", 6);
-  spec.decoder_layers = config.size_or("num_decoder_layers", spec.encoder_layers);
+  spec.encoder_layers = config.layers({"num_layers"}, 6);
+  spec.decoder_layers = config.layers_or("num_decoder_layers", spec.encoder_layers);
   spec.buckets = config.size_or("relative_attention_num_buckets", 32);
   spec.dropout = config.probability_or("dropout_rate", 0.1);
   spec.norm.epsilon = config.number_or("layer_norm_epsilon", 1e-6);
   spec.tied = config.flag_or("tie_word_embeddings", true);
   const std::string form = config.text_or("feed_forward_proj", "relu");
   config.require(form == "relu" || form == "gated-gelu", "feed_forward_proj",
-                 fmt::format("expected relu or gated-gelu, found {}", form));
+                 fmt::format("expected relu or gated-gelu, found {}", printable(form)));
   spec.gated = form == "gated-gelu";
   if (spec.gated) spec.function = Function::GeluTanh;
   return spec;

@@ -7,6 +7,7 @@
 #include "costmodel/model_name.h"
 #include "costmodel/presets.h"
 #include "tests/bad_files.h"
+#include "tests/test_scale.h"
 
 namespace meshwright {
 namespace {
@@ -44,13 +45,13 @@ TEST_CASE("a graph file is read") {
 }
 
 TEST_CASE("every preset survives the graph file") {
-  for (const std::string& name : preset_names(MESHWRIGHT_DATA "/models")) {
-    CAPTURE(name);
-    const OpGraph graph = read_model(name, MESHWRIGHT_DATA);
+  const auto names = preset_names(MESHWRIGHT_DATA "/models");
+  for (std::size_t i = 0; i < names.size(); i += static_cast<std::size_t>(cases(5, 1))) {
+    CAPTURE(names[i]);
+    const OpGraph graph = read_model(names[i], MESHWRIGHT_DATA);
     const std::string text = graph_text(graph);
-    const OpGraph read = read_graph(JsonInput::parse(text, name));
-    CHECK(make_model(read).blocks.size() == make_model(graph).blocks.size());
-    CHECK(count_parameters(make_model(read)) == count_parameters(make_model(graph)));
+    const OpGraph read = read_graph(JsonInput::parse(text, names[i]));
+    CHECK(make_model(read) == make_model(graph));
     CHECK(graph_text(read) == text);
   }
 }

@@ -116,7 +116,8 @@ TEST_CASE("sizes beyond 64 bits are an error, not a small number") {
   check_refused(R"({"model_type": "llama", "vocab_size": 2147483648, "hidden_size": 2147483648,
                     "intermediate_size": 2147483648, "num_hidden_layers": 8,
                     "num_attention_heads": 1})",
-                "the sizes are too large: 4611686018427387904 * 8 does not fit into 64 bits");
+                "c.json: weight model.layers.0.self_attn.q_proj.weight: the sizes are too large: "
+                "4611686018427387904 + 4611686018427387904 does not fit into 64 bits");
 }
 
 TEST_CASE("truncated and deeply nested configs are refused") {
