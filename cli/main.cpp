@@ -1,7 +1,11 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
@@ -38,6 +42,19 @@ int report(const Session& session, ExitCode code, std::string_view message) {
   return number;
 }
 
+// Unwinding may itself need memory (a JSON document does to go away), so the program ends at once.
+template <std::size_t size>
+[[noreturn]] void end_out_of_memory(const char (&line)[size]) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, size - 1);
+  std::_Exit(static_cast<int>(ExitCode::OutOfMemory));
+}
+
+void watch_memory(bool json) {
+  std::set_new_handler(
+      json ? [] { end_out_of_memory("{\"error\":\"out of memory\",\"exit_code\":43}\n"); }
+           : [] { end_out_of_memory("meshwright: out of memory\n"); });
+}
+
 // What is chosen runs while the options are read; help and version are printed as other results
 // are, so that a full disk is noticed.
 void parse_and_run(CLI::App& app, int argc, char** argv) {
@@ -55,6 +72,7 @@ int run(int argc, char** argv) {
   // Known before the options are read, so that a mistake in them is reported as asked.
   session.json =
       std::any_of(argv, argv + argc, [](std::string_view text) { return text == "--json"; });
+  watch_memory(session.json);
   CLI::App app{
       "Meshwright finds, simulates and runs parallel training strategies: give it a model and a\n"
       "cluster.\n\nExample: meshwright model llama3-8b --seq 8192",
@@ -77,8 +95,6 @@ int run(int argc, char** argv) {
     return report(session, ExitCode::Usage, error.what());
   } catch (const InputError& error) {
     return report(session, ExitCode::BadInputFile, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(session, ExitCode::OutOfMemory, "out of memory");
   } catch (const std::system_error& error) {
     return report(session, ExitCode::InputOutput, error.what());
   } catch (const std::exception& error) {

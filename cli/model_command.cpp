@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -49,7 +48,14 @@ void print_presets(const Session& session) {
   session.json ? print_json({{"presets", json}}) : print_text(table_text(rows, 0));
 }
 
+void require_positive(std::string_view option, std::int64_t value) {
+  if (value < 1) {
+    throw UsageError(fmt::format("{} {}: expected a whole number of at least 1", option, value));
+  }
+}
+
 ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph) {
+  require_positive("--micro-batch", options.micro_batch);
   const auto precision = parse_precision(options.precision);
   if (!precision) {
     throw UsageError(fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8",
@@ -73,8 +79,8 @@ void run(const ModelOptions& options, const Session& session) {
   }
   if (options.list) return print_presets(session);
   const OpGraph graph = model_from_option(*options.model, session);
-  if (options.graph) write_text_file(*options.graph, graph_text(graph));
   const ProfileOptions profile = profile_options(options, graph);
+  if (options.graph) write_text_file(*options.graph, graph_text(graph));
   const Model model = make_model(graph);
   try {
     const ModelProfile result = profile_model(model, profile);
@@ -98,6 +104,7 @@ OpGraph model_from_option(const std::string& text, const Session& session) {
 
 std::int64_t sequence_or_default(std::optional<std::int64_t> asked, const OpGraph& graph) {
   constexpr std::int64_t kUsual = 4096;
+  if (asked) require_positive("--seq", *asked);
   const std::int64_t longest = graph.longest_sequence.value_or(asked.value_or(kUsual));
   if (asked && *asked > longest) {
     throw UsageError(fmt::format("--seq {}: {} has learned positions for a sequence of at most {}",
@@ -112,11 +119,9 @@ void add_model_command(CLI::App& app, Session& session) {
   command->footer(kFooter);
   const auto options = std::make_shared<ModelOptions>();
   command->add_option("M", options->model, "The model");
-  command->add_option("--seq", options->sequence, "Sequence length (4096, or the model's longest)")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--seq", options->sequence, "Sequence length (4096, or the model's longest)");
   command->add_option("--micro-batch", options->micro_batch, "Samples at once")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->capture_default_str();
   command->add_option("--precision", options->precision, "Of weights and activations")
       ->capture_default_str();
   command

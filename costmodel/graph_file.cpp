@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::string_view kFormat = "meshwright-graph";
 constexpr std::int64_t kVersion = 1;
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
 constexpr std::size_t kMostOps = 20'000;  // finding the blocks takes quadratic time
 
 // Which attributes go with a kind: the empty value of the right type.
@@ -87,7 +86,7 @@ class GraphReader {
     json.at("version").integer(kVersion, kVersion);
     graph_.name = json.required<std::string>("name");
     if (const auto longest = json.find("longest_sequence")) {
-      graph_.longest_sequence = longest->integer(1, kLargestSize);
+      graph_.longest_sequence = longest->integer(1, kLargestDim);
     }
     if (const auto notes = json.find("notes")) graph_.notes = notes->list<std::string>();
     for (const JsonInput& dim : json.at("dims").elements()) read_dim(dim);
@@ -116,7 +115,7 @@ class GraphReader {
       }
       dim.role = role == "batch" ? DimRole::Batch : DimRole::Sequence;
     } else {
-      dim.size = value.integer(1, kLargestSize);
+      dim.size = value.integer(1, kLargestDim);
     }
     json.reject_unknown_fields();
     dims_.add(json, dim.name, DimId(graph_.dims.size()));
@@ -183,14 +182,14 @@ class GraphReader {
   }
   void read_attributes(const JsonInput& json, RopeAttributes& rope) {
     rope.theta = json.value_or("theta", rope.theta);
-    rope.rotated = json.at("rotated").integer(0, kLargestSize);
+    rope.rotated = json.at("rotated").integer(0, kLargestDim);
     rope.scaling = json.value_or<std::string>("scaling", "");
   }
   void read_attributes(const JsonInput& json, AttentionAttributes& attention) {
     attention.causal = json.required<bool>("causal");
     attention.alibi = json.value_or("alibi", false);
     if (const auto window = json.find("window")) {
-      attention.window = window->integer(1, kLargestSize);
+      attention.window = window->integer(1, kLargestDim);
     }
     attention.scale = json.required<double>("scale");
     if (const auto dropout = json.find("dropout")) attention.dropout = probability(*dropout);
@@ -213,7 +212,7 @@ class GraphReader {
   void read_attributes(const JsonInput& json, RouterAttributes& router) {
     router.sigmoid = json.value_or("sigmoid", false);
     router.renormalize = json.value_or("renormalize", false);
-    if (const auto groups = json.find("groups")) router.groups = groups->integer(1, kLargestSize);
+    if (const auto groups = json.find("groups")) router.groups = groups->integer(1, kLargestDim);
     if (const auto chosen = json.find("chosen_groups")) {
       router.chosen_groups = chosen->integer(1, router.groups);
     }

@@ -30,42 +30,51 @@ struct FileCloser {
 using File = std::unique_ptr<std::FILE, FileCloser>;
 
 // Checks what the text parser does not: how deep values nest, before anything consumes them
-// recursively, and that no object names a field twice.
-class StructureCheck {
+// recursively, and that no object names a field twice. A pass of its own: the parser with a
+// callback takes time quadratic in the length of a list of objects.
+class StructureCheck : public json::json_sax_t {
  public:
   explicit StructureCheck(const std::string& source) : source_(source) {}
 
-  bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        if (depth >= JsonInput::kDeepest) {
-          throw InputError(
-              fmt::format("{}: nested deeper than {} levels", source_, JsonInput::kDeepest));
-        }
-        names_.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        names_.pop_back();
-        break;
-      case json::parse_event_t::key: {
-        const auto& name = parsed.get_ref<const std::string&>();
-        if (!names_.back().insert(name).second) {
-          throw InputError(
-              fmt::format("{}: the field \"{}\" is given twice", source_, printable(name)));
-        }
-        break;
-      }
-      case json::parse_event_t::value:
-        break;
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    if (!names_.back().insert(name).second) {
+      throw InputError(
+          fmt::format("{}: the field \"{}\" is given twice", source_, printable(name)));
     }
     return true;
   }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(json::number_integer_t) override { return true; }
+  bool number_unsigned(json::number_unsigned_t) override { return true; }
+  bool number_float(json::number_float_t, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  // The parser that reads the values will say so.
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }
 
  private:
+  bool open() {
+    if (names_.size() >= JsonInput::kDeepest) {
+      throw InputError(
+          fmt::format("{}: nested deeper than {} levels", source_, JsonInput::kDeepest));
+    }
+    names_.emplace_back();
+    return true;
+  }
+  bool close() {
+    names_.pop_back();
+    return true;
+  }
+
   const std::string& source_;
-  std::vector<std::set<std::string>> names_;
+  std::vector<std::set<std::string>> names_;  // of the objects and lists that are open
 };
 
 std::string position_text(std::string_view text, std::size_t byte) {
@@ -152,7 +161,9 @@ JsonInput JsonInput::parse(std::string_view text, std::string source) {
   auto document = std::make_shared<Document>();
   document->source = std::move(source);
   try {
-    document->root = json::parse(text, StructureCheck(document->source));
+    StructureCheck check(document->source);
+    json::sax_parse(text, &check);
+    document->root = json::parse(text);
   } catch (const json::parse_error& error) {
     throw InputError(fmt::format("{}: {}: not valid JSON: {}", document->source,
                                  position_text(text, error.byte), parse_problem(error.what())));

@@ -346,6 +346,12 @@ void check_graph(const OpGraph& graph, const std::string& source) {
   const auto fail = [&](std::string_view what, const std::string& name, std::string_view problem) {
     throw InputError(fmt::format("{}: {} {}: {}", source, what, printable(name), problem));
   };
+  for (const Dim& dim : graph.dims) {
+    if (dim.size < 1 || dim.size > kLargestDim) {
+      fail("dimension", dim.name,
+           fmt::format("expected a size from 1 to {}, found {}", kLargestDim, dim.size));
+    }
+  }
   for (const Tensor& tensor : graph.tensors) {
     if (repeats_a_dim(tensor.dims)) fail("tensor", tensor.name, "has a dimension twice");
   }

@@ -41,6 +41,9 @@ struct OpGraph {
   friend bool operator==(const OpGraph&, const OpGraph&) = default;
 };
 
+// More than any dimension has, small enough that a few can be added.
+inline constexpr std::int64_t kLargestDim = std::int64_t{1} << 40;
+
 // Throws InputError, naming `source` and the op, unless the graph is one: every tensor written once
 // and before it is read, operands as their kind wants them, a number of parameters that fits into
 // 64 bits. Ids must be in range.

@@ -89,12 +89,4 @@ TEST_CASE("a bad cluster file has its own exit code") {
   CHECK(output.err == "meshwright: " + file.string() + ": the field \"format\" is missing\n");
 }
 
-TEST_CASE("the help's example works as printed") {
-  const std::string help = run_program("cluster --help").out;
-  const std::string mark = "Example: meshwright ";
-  REQUIRE_THAT(help, Contains(mark));
-  const auto begin = help.find(mark) + mark.size();
-  CHECK(run_program(help.substr(begin, help.find('\n', begin) - begin)).exit_code == 0);
-}
-
 }  // namespace meshwright

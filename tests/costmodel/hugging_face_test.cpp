@@ -1,6 +1,7 @@
 #include "costmodel/model_import/hugging_face.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "costmodel/input_error.h"
 #include "costmodel/model.h"
@@ -10,6 +11,8 @@
 
 namespace meshwright {
 namespace {
+
+using nlohmann::json;
 
 std::int64_t parameters(const std::string& config) {
   return count_parameters(
@@ -112,12 +115,64 @@ TEST_CASE("an unknown family, a missing or a contradictory field is named") {
                 "c.json: patch_size: an image of 225 cannot be cut into patches of 16");
 }
 
+TEST_CASE("a config cannot ask for what no model has") {
+  check_refused(R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 24,
+                    "intermediate_size": 40, "num_hidden_layers": 1001, "num_attention_heads": 4})",
+                "c.json: num_hidden_layers: expected a whole number from 1 to 1000, found 1001");
+  check_refused(R"({"model_type": "phi3", "vocab_size": 11, "hidden_size": 24,
+                    "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
+                    "partial_rotary_factor": 1e300})",
+                "c.json: partial_rotary_factor: expected a number from 0 to 1, found 1e+300");
+  check_refused(R"({"model_type": "qwen3_moe", "vocab_size": 11, "hidden_size": 24,
+                    "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+                    "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+                    "mlp_only_layers": [2]})",
+                "c.json: mlp_only_layers[0]: expected a whole number from 0 to 1, found 2");
+  check_refused(R"({"model_type": "roberta", "vocab_size": 11, "hidden_size": 24,
+                    "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
+                    "max_position_embeddings": 2})",
+                "c.json: max_position_embeddings: 2 rows are reserved, so more are needed, found "
+                "2");
+  check_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
+                    "num_attention_heads": 4, "intermediate_size": 40, "id2label": {}})",
+                "c.json: id2label: names no class");
+  check_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
+                    "num_attention_heads": 4, "intermediate_size": 40, "image_size": 2000000000,
+                    "patch_size": 1})",
+                "c.json: dimension patches: expected a size from 1 to 1099511627776, found "
+                "4000000000000000000");
+  check_refused(R"({"model_type": "t5", "vocab_size": 11, "d_model": 24, "d_kv": 6, "num_heads": 4,
+                    "d_ff": 40, "num_layers": 1, "feed_forward_proj": "gated\u0007"})",
+                "c.json: feed_forward_proj: expected relu or gated-gelu, found gated\\x07");
+  json deepseek =
+      json::parse(read_text_file(MESHWRIGHT_TEST_DATA "/tiny_moe/tiny-deepseek_v3.json", 1_MiB));
+  deepseek["topk_group"] = deepseek["n_group"].get<int>() + 1;
+  check_refused(deepseek.dump(), "c.json: topk_group: 5 groups cannot be chosen from 4");
+}
+
+TEST_CASE("learned positions limit the sequence") {
+  const auto longest = [](const char* preset) {
+    return read_model(preset, MESHWRIGHT_DATA).longest_sequence;
+  };
+  CHECK(longest("gpt2") == 1024);
+  CHECK(longest("opt-125m") == 2048);
+  CHECK(longest("bert-base") == 512);
+  CHECK(longest("roberta-base") == 512);  // 514 rows, two of them for padding
+  CHECK(!longest("llama3-8b"));
+}
+
+TEST_CASE("keys that say nothing about the graph are ignored, and a null is a missing key") {
+  CHECK(parameters(llama(R"(, "torch_dtype": "bfloat16", "anything": [1])")) ==
+        parameters(llama()));
+  CHECK(parameters(llama(R"(, "num_key_value_heads": null)")) == parameters(llama()));
+}
+
 TEST_CASE("sizes beyond 64 bits are an error, not a small number") {
   check_refused(R"({"model_type": "llama", "vocab_size": 2147483648, "hidden_size": 2147483648,
                     "intermediate_size": 2147483648, "num_hidden_layers": 8,
                     "num_attention_heads": 1})",
                 "c.json: weight model.layers.0.self_attn.q_proj.weight: the sizes are too large: "
-                "4611686018427387904 + 4611686018427387904 does not fit into 64 bits");
+                "4611686020574871552 + 4611686018427387904 does not fit into 64 bits");
 }
 
 TEST_CASE("truncated and deeply nested configs are refused") {
