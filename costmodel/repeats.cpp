@@ -168,23 +168,48 @@ std::vector<std::size_t> shape_classes(const OpGraph& graph) {
   return classes;
 }
 
-// Runs within [begin, end) whose ops have equal shapes, the ones that cover most first.
-std::vector<OpRun> candidates(const std::vector<std::size_t>& classes, std::size_t begin,
-                              std::size_t end) {
+// Ops from `begin` to `end` of which each equals in shape the one `length` before it, where both
+// are there: a run of repetitions can begin anywhere in it.
+struct Stretch {
+  std::size_t begin = 0, end = 0, length = 0;
+  bool repeats() const { return end >= begin + 2 * length; }
+};
+
+std::vector<Stretch> stretches_of(const std::vector<std::size_t>& classes) {
+  std::vector<Stretch> stretches;
+  const std::size_t longest = std::min(classes.size() / 2, kLongestRepetition);
+  for (std::size_t length = 2; length <= longest; ++length) {
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i + length <= classes.size(); ++i) {
+      if (i + length < classes.size() && classes[i] == classes[i + length]) continue;
+      const Stretch stretch{begin, i + length, length};
+      if (stretch.repeats()) stretches.push_back(stretch);
+      begin = i + 1;
+    }
+  }
+  return stretches;
+}
+
+// What of the stretches lies within [begin, end).
+std::vector<Stretch> clipped(const std::vector<Stretch>& stretches, std::size_t begin,
+                             std::size_t end) {
+  std::vector<Stretch> inside;
+  for (Stretch stretch : stretches) {
+    stretch.begin = std::max(stretch.begin, begin);
+    stretch.end = std::min(stretch.end, end);
+    if (stretch.repeats()) inside.push_back(stretch);
+  }
+  return inside;
+}
+
+// The runs that the stretches hold, the ones that cover most first.
+std::vector<OpRun> candidates(const std::vector<Stretch>& stretches) {
   constexpr std::size_t kStarts = 64;  // of one stretch that can be cut at several places
   std::vector<OpRun> found;
-  for (std::size_t length = 2; length <= std::min((end - begin) / 2, kLongestRepetition);
-       ++length) {
-    std::size_t start = begin;
-    for (std::size_t i = begin; i + length <= end; ++i) {
-      if (i + length < end && classes[i] == classes[i + length]) continue;
-      const std::size_t matching = i - start;  // ops that equal the one `length` later
-      if (matching >= length) {
-        for (std::size_t s = 0; s <= std::min(matching % length, kStarts); ++s) {
-          found.push_back({start + s, length, 1 + matching / length});
-        }
-      }
-      start = i + 1;
+  for (const Stretch& stretch : stretches) {
+    const std::size_t size = stretch.end - stretch.begin;
+    for (std::size_t s = 0; s <= std::min(size % stretch.length, kStarts); ++s) {
+      found.push_back({stretch.begin + s, stretch.length, size / stretch.length});
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const OpRun& a, const OpRun& b) {
@@ -206,7 +231,7 @@ std::size_t common_prefix(const OpGraph& graph, const OpRun& run) {
 
 std::optional<OpRun> best_run(const OpGraph& graph, const Wiring& wiring,
                               const std::vector<OpRun>& found) {
-  constexpr std::size_t kMostTried = 4096;
+  constexpr std::size_t kMostTried = 1024;
   std::optional<OpRun> best;
   std::size_t best_inputs = 0, best_prefix = 0;
   const auto covered = [](const OpRun& run) { return run.length * run.count; };
@@ -226,24 +251,25 @@ std::optional<OpRun> best_run(const OpGraph& graph, const Wiring& wiring,
   return best;
 }
 
-void cut(const OpGraph& graph, const Wiring& wiring, const std::vector<std::size_t>& classes,
+void cut(const OpGraph& graph, const Wiring& wiring, const std::vector<Stretch>& stretches,
          std::size_t begin, std::size_t end, std::vector<OpRun>& runs) {
   if (begin == end) return;
-  const auto best = best_run(graph, wiring, candidates(classes, begin, end));
+  const auto inside = clipped(stretches, begin, end);
+  const auto best = best_run(graph, wiring, candidates(inside));
   if (!best) {
     runs.push_back({begin, end - begin, 1});
     return;
   }
-  cut(graph, wiring, classes, begin, best->first, runs);
+  cut(graph, wiring, inside, begin, best->first, runs);
   runs.push_back(*best);
-  cut(graph, wiring, classes, best->end(), end, runs);
+  cut(graph, wiring, inside, best->end(), end, runs);
 }
 
 }  // namespace
 
 std::vector<OpRun> find_repeats(const OpGraph& graph) {
   std::vector<OpRun> runs;
-  cut(graph, Wiring(graph), shape_classes(graph), 0, graph.ops.size(), runs);
+  cut(graph, Wiring(graph), stretches_of(shape_classes(graph)), 0, graph.ops.size(), runs);
   return runs;
 }
 

@@ -21,7 +21,8 @@ struct OpRun {
 // or the same outer ones, and when nothing after the run reads any but the last repetition. The
 // run that covers most comes first, then the one that fewest tensors enter, then the shortest,
 // then the one whose ops have most of their names in common.
-// Time O(ops * kLongestRepetition).
+// Time O(ops * kLongestRepetition), and for every run that of looking through the stretches of ops
+// that are alike.
 std::vector<OpRun> find_repeats(const OpGraph& graph);
 
 inline constexpr std::size_t kLongestRepetition = 2048;
