@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kFormat = "meshwright-graph";
 constexpr std::int64_t kVersion = 1;
-constexpr std::size_t kMostOps = 20'000;  // finding the blocks takes quadratic time
+// As many as a thousand layers of any family have.
+constexpr std::size_t kMostOps = 50'000;
 
 // Which attributes go with a kind: the empty value of the right type.
 OpAttributes attributes_for(OpKind kind) {

@@ -44,6 +44,21 @@ TEST_CASE("a graph file is read") {
   CHECK(!graph.tensors[0].needs_gradient);
 }
 
+TEST_CASE("the graph file's description has an example that is read") {
+  const std::string text =
+      read_text_file(std::filesystem::path(MESHWRIGHT_DATA) / "README.md", 1_MiB);
+  const auto begin = text.find("```json\n", text.find("## Graph files")) + 8;
+  const OpGraph graph = read_graph(
+      JsonInput::parse(text.substr(begin, text.find("```", begin) - begin), "README.md"));
+  const ParameterCount count = count_parameters(make_model(graph));
+  CHECK(count.total == 1000 * 64 + 256 * 64 + 256 + 64 * 256);
+  CHECK(count.trainable == count.total - 64 * 256);
+  for (std::size_t kind = 0; kind <= static_cast<std::size_t>(OpKind::Generic); ++kind) {
+    const auto row = "\n| `" + std::string(to_text(static_cast<OpKind>(kind))) + "` |";
+    CHECK_THAT(text, Catch::Contains(row));
+  }
+}
+
 TEST_CASE("every preset survives the graph file") {
   const auto names = preset_names(MESHWRIGHT_DATA "/models");
   for (std::size_t i = 0; i < names.size(); i += static_cast<std::size_t>(cases(5, 1))) {
