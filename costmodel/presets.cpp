@@ -60,15 +60,14 @@ std::vector<std::string> preset_names(const fs::path& folder) {
 }
 
 fs::path find_file(std::string_view typed, const fs::path& folder, std::string_view what) {
+  // What can only be a path needs no presets, which may be unreadable.
+  if (typed.find('/') != typed.npos || typed.ends_with(".json")) return typed;
   const auto presets = preset_names(folder);
   if (std::binary_search(presets.begin(), presets.end(), typed)) {
     return folder / (std::string(typed) + ".json");
   }
   std::error_code unreadable;
-  if (typed.find('/') != typed.npos || typed.ends_with(".json") ||
-      (!typed.empty() && fs::exists(fs::path(typed), unreadable))) {
-    return typed;
-  }
+  if (!typed.empty() && fs::exists(fs::path(typed), unreadable)) return typed;
   constexpr std::size_t kMostListed = 30;
   const std::string list = presets.size() > kMostListed
                                ? fmt::format("`meshwright {} --list` shows the presets", what)
