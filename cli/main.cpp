@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "costmodel/input_error.h"
+#include "executor/environment_error.h"
 
 namespace meshwright {
 namespace {

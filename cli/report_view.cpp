@@ -32,9 +32,9 @@ std::string words(std::string name) {
 }
 
 std::string figures_text(const Report& report) {
-  return fmt::format("step {}, {:.6g} tokens/s, MFU {}, HFU {}, bubble {}\n", to_text(report.step),
-                     report.tokens_per_s, percent(report.mfu), percent(report.hfu),
-                     percent(report.bubble));
+  return fmt::format("step {}, {} tokens/s, MFU {}, HFU {}, bubble {}\n", to_text(report.step),
+                     count_to_text(std::llround(report.tokens_per_s)), percent(report.mfu),
+                     percent(report.hfu), percent(report.bubble));
 }
 
 std::string time_text(const Report& report) {

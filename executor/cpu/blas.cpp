@@ -1,9 +1,15 @@
 #include "executor/cpu/blas.h"
 
 #include <cblas.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "executor/environment_error.h"
 
 namespace meshwright {
 namespace {
@@ -20,37 +26,58 @@ blasint stride_of(const Matrix<Real>& matrix) {
   return static_cast<blasint>(std::max({matrix.stride, row, std::int64_t{1}}));
 }
 
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, blasint m, blasint n, blasint k, float alpha,
-          const float* a, blasint lda, const float* b, blasint ldb, float beta, float* c,
-          blasint ldc) {
-  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, blasint m, blasint n, blasint k, double alpha,
-          const double* a, blasint lda, const double* b, blasint ldb, double beta, double* c,
-          blasint ldc) {
-  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+// The BLAS is loaded when the first product is computed, not linked: only training needs it, and it
+// reads how many threads it may start when it is loaded. Devices are the threads here; a pool of
+// its own would take their cores, and with little memory never come to an end.
+struct Blas {
+  decltype(&cblas_sgemm) sgemm;
+  decltype(&cblas_dgemm) dgemm;
+};
+
+void* find_symbol(void* library, const char* name) {
+  void* symbol = ::dlsym(library, name);
+  if (!symbol) throw EnvironmentError(std::string("libopenblas.so.0 has no ") + name);
+  return symbol;
 }
 
-// Devices are the threads; a BLAS that starts its own would only take their cores.
-bool limit_blas_threads() {
-  openblas_set_num_threads(1);
-  return true;
+Blas load_blas() {
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    throw EnvironmentError(
+        std::string("OpenBLAS cannot be loaded (package libopenblas0-pthread): ") + ::dlerror());
+  }
+  const auto config =
+      reinterpret_cast<decltype(&openblas_get_config)>(find_symbol(library, "openblas_get_config"));
+  if (std::strstr(config(), "SINGLE_THREADED")) {
+    throw EnvironmentError(
+        "the OpenBLAS of this machine cannot be called from several threads: install the package "
+        "libopenblas0-pthread");
+  }
+  return {reinterpret_cast<decltype(&cblas_sgemm)>(find_symbol(library, "cblas_sgemm")),
+          reinterpret_cast<decltype(&cblas_dgemm)>(find_symbol(library, "cblas_dgemm"))};
 }
+
+const Blas& blas() {
+  static const Blas loaded = load_blas();
+  return loaded;
+}
+
+auto gemm_for(float) { return blas().sgemm; }
+auto gemm_for(double) { return blas().dgemm; }
 
 }  // namespace
 
 template <class Real>
 void multiply(Real factor, Matrix<const Real> a, Matrix<const Real> b, Real keep,
               Matrix<Real> result) {
-  static const bool limited = limit_blas_threads();
-  assert(limited && a.columns == b.rows && result.rows == a.rows && result.columns == b.columns);
-  (void)limited;
+  assert(a.columns == b.rows && result.rows == a.rows && result.columns == b.columns);
   if (result.transposed) {
     return multiply(factor, b.flipped(), a.flipped(), keep, result.flipped());
   }
-  gemm(order_of(a), order_of(b), static_cast<blasint>(a.rows), static_cast<blasint>(b.columns),
-       static_cast<blasint>(a.columns), factor, a.data, stride_of(a), b.data, stride_of(b), keep,
-       result.data, stride_of(result));
+  gemm_for(Real())(CblasRowMajor, order_of(a), order_of(b), static_cast<blasint>(a.rows),
+                   static_cast<blasint>(b.columns), static_cast<blasint>(a.columns), factor, a.data,
+                   stride_of(a), b.data, stride_of(b), keep, result.data, stride_of(result));
 }
 
 template void multiply(float, Matrix<const float>, Matrix<const float>, float, Matrix<float>);

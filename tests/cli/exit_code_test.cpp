@@ -9,7 +9,7 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<std::string> kSubcommands = {"model", "cluster"};
+const std::vector<std::string> kSubcommands = {"model", "cluster", "simulate", "run"};
 
 // The commands a help text shows: "Example: meshwright ...", or "Examples: ..." and the lines below
 // it that begin alike.

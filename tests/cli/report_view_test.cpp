@@ -40,7 +40,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("the report shows figures, time, memory and the limit") {
   const std::string expected =
-      "step 4 s, 1024 tokens/s, MFU 25.0 %, HFU 50.0 %, bubble 12.5 %\n"
+      "step 4 s, 1.024 k tokens/s, MFU 25.0 %, HFU 50.0 %, bubble 12.5 %\n"
       "\n"
       "time of device 1, which finishes last\n"
       "  forward          1 s     25.0 %  ##########\n"

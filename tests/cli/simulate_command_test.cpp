@@ -1,0 +1,148 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_program.h"
+
+namespace meshwright {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+const std::string kSmall =
+    "simulate --model gpt2-tiny --cluster h100 --global-batch 8 --seq 64 --plan ";
+
+void check_error(const std::string& arguments, int exit_code, const std::string& problem) {
+  const ProgramOutput output = run_program(arguments);
+  CAPTURE(arguments, output.err);
+  CHECK(output.exit_code == exit_code);
+  CHECK(output.out.empty());
+  CHECK_THAT(output.err, Contains(problem));
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+}  // namespace
+
+TEST_CASE("simulate reports the fields that scripts rely on, and its parts add up") {
+  const ProgramOutput output = run_program(kSmall + "dp=2,tp=2,pp=2,zero=1 --json");
+  REQUIRE(output.exit_code == 0);
+  const json document = json::parse(output.out);
+  const json& report = document.at("report");
+  double parts = 0;
+  for (const auto& [name, seconds] : report.at("parts_s").items()) parts += seconds.get<double>();
+  CHECK(parts == Approx(report.at("step_s").get<double>()).epsilon(1e-9));
+  CHECK(report.at("tokens_per_s").get<double>() ==
+        Approx(8 * 64 / report.at("step_s").get<double>()));
+  for (const char* field : {"mfu", "hfu", "bubble", "capacity_bytes"})
+    CHECK(report.contains(field));
+  CHECK(report.at("fits") == "yes");
+  REQUIRE(report.at("devices").size() == 8);
+  const json& device = report.at("devices")[0];
+  std::int64_t bytes = 0;
+  for (const auto& [name, part] : device.at("by_component").items()) {
+    bytes += part.get<std::int64_t>();
+  }
+  CHECK(bytes == device.at("peak_bytes"));
+  CHECK(document.at("plan").at("model").at("name") == "gpt2-tiny");
+}
+
+TEST_CASE("a saved plan simulates and lowers as its short form does") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "plan.json").string();
+  const std::string form = "dp=2,pp=2,microbatch=2";
+  const std::string direct = run_program(kSmall + form + " --program").out;
+  CHECK(run_program(kSmall + form + " --save-plan " + file).exit_code == 0);
+  const std::string saved = "simulate --model gpt2-tiny --cluster h100 --plan " + file;
+  CHECK(run_program(saved + " --program").out == direct);
+  CHECK_THAT(direct, Contains("device 0, program "));
+  CHECK_THAT(direct, Contains("matmul weight_gradient layers.0.attention.qkv"));
+  CHECK_THAT(direct, Contains("send pipeline"));
+  check_error(saved + " --seq 65", 2, "the plan has global batch 8, sequence 64, precision fp32");
+  check_error("simulate --model gpt2 --cluster h100 --plan " + file, 20,
+              "the plan was made for another model: gpt2-tiny");
+}
+
+TEST_CASE("the trace has named lanes and memory counters") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "trace.json";
+  CHECK(run_program(kSmall + "pp=2 --trace " + file.string()).exit_code == 0);
+  const json trace = json::parse(read_file(file));
+  bool compute = false, counter = false;
+  for (const json& event : trace.at("traceEvents")) {
+    compute = compute || (event.at("ph") == "M" && event.at("args").value("name", "") == "compute");
+    counter = counter || event.at("ph") == "C";
+  }
+  CHECK(compute);
+  CHECK(counter);
+}
+
+TEST_CASE("what cannot be planned is refused with everything that is wrong") {
+  check_error(kSmall + "dp=3,pp=8", 2,
+              "--plan dp=3,pp=8: dp x tp x pp = 24 devices, but the cluster has 8; pp=8: the model "
+              "has 4 repeated blocks to cut at; a global batch of 8 cannot be cut into dp=3 times "
+              "micro-batches of 1");
+  check_error(kSmall + "dp=x", 2, "--plan: dp: expected a whole number");
+  check_error(kSmall + "dp=1 --precision fp7", 2, "--precision fp7: expected bf16");
+  check_error(kSmall + "missing.json", 20, "missing.json: cannot be read");
+  check_error("simulate --model gpt2-tiny --plan dp=1", 2, "--cluster is required");
+}
+
+TEST_CASE("run trains the same losses under different plans and says what it predicted") {
+  const std::string small =
+      "run --model gpt2-tiny --global-batch 4 --seq 16 --steps 3 --precision fp64 --quiet --json "
+      "--plan ";
+  const json one = json::parse(run_program(small + "microbatch=4").out);
+  REQUIRE(one.at("losses").size() == 3);
+  for (const char* plan : {"dp=2,zero=1", "tp=2,microbatch=4", "pp=2", "dp=2,tp=2,pp=2"}) {
+    CAPTURE(plan);
+    const json other = json::parse(run_program(small + plan).out);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(other.at("losses")[i].get<double>() ==
+            Approx(one.at("losses")[i].get<double>()).epsilon(1e-10));
+    }
+    CHECK(other.at("step_s").get<double>() > 0);
+    CHECK(other.at("predicted_step_s").get<double>() > 0);
+  }
+}
+
+TEST_CASE("run writes metrics, a line a step, and a trace of what it measured") {
+  const TemporaryFolder folder;
+  const auto metrics = folder.path() / "metrics.jsonl";
+  const auto trace = folder.path() / "trace.json";
+  const ProgramOutput output = run_program(
+      "run --model gpt2-tiny --plan dp=2 --global-batch 2 --seq 16 --steps 2 --metrics " +
+      metrics.string() + " --trace " + trace.string());
+  CHECK(output.exit_code == 0);
+  CHECK_THAT(output.out, Contains("predicted") && Contains("measured"));
+  CHECK_THAT(output.err, Contains("step    1  loss "));
+  std::istringstream lines(read_file(metrics));
+  std::int64_t step = 0;
+  for (std::string line; std::getline(lines, line); ++step) {
+    const json entry = json::parse(line);
+    CHECK(entry.at("step") == step);
+    CHECK(entry.at("tokens") == 32);
+    for (const char* field : {"loss", "step_s", "predicted_step_s", "grad_norm", "peak_bytes"}) {
+      CHECK(entry.at(field).get<double>() > 0);
+    }
+  }
+  CHECK(step == 2);
+  CHECK(json::parse(read_file(trace)).at("traceEvents").size() > 10);
+}
+
+TEST_CASE("run refuses what processors do not run, and a dry run starts nothing") {
+  check_error("run --model gpt2-tiny --plan dp=1 --precision bf16 --seq 16", 2,
+              "--precision bf16: processors run fp32 and fp64");
+  check_error("run --model gpt2-tiny --plan dp=512 --seq 16", 2,
+              "512 devices; one process runs at most 256");
+  check_error("run --model gpt2-tiny --plan dp=1 --seq 16 --metrics /none/x", 44, "/none/x");
+  const ProgramOutput dry =
+      run_program("run --model gpt2 --plan dp=4,tp=2,pp=2 --seq 128 --dry-run");
+  CHECK(dry.exit_code == 0);
+  CHECK_THAT(dry.out, Contains("16 devices, ") && Contains("predicted step"));
+}
+
+}  // namespace meshwright
