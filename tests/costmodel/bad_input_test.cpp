@@ -145,7 +145,7 @@ TEST_CASE("a file spoiled at random is read or refused, never worse") {
   for (const Reader& reader : readers()) {
     Mutations mutations(seed);
     int refused = 0;
-    const int count = cases(300, 20'000);
+    const int count = cases(300, 4'000);
     for (int i = 0; i < count; ++i) {
       CAPTURE(reader.name, seed, i);
       const json& file = reader.files[mutations.below(reader.files.size())];
