@@ -62,7 +62,8 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
       ->check(CLI::PositiveNumber);
   command.add_option("--seq", options.sequence, "Sequence length (of a short form)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--precision", options.precision, "fp32 if not given (of a short form)");
+  command.add_option("--precision", options.precision,
+                     "fp32 (if not given) or fp64 (of a short form)");
 }
 
 std::int64_t devices_needed(const PlanOptions& options) {

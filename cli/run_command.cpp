@@ -62,10 +62,6 @@ Prepared prepare(const RunCommandOptions& options, const Session& session) {
   const Cluster cluster = local_cluster(devices, machine_memory());
   const FormulaCosts costs(cluster);
   Prepared prepared{.plan = plan_from_options(options.plan, graph, model, cluster, costs, true)};
-  if (prepared.plan.precision != Precision::FP32 && prepared.plan.precision != Precision::FP64) {
-    throw UsageError(fmt::format("--precision {}: processors run fp32 and fp64",
-                                 to_text(prepared.plan.precision)));
-  }
   prepared.programs = lower_all(model, prepared.plan);
   if (const auto problems = check_programs(prepared.programs); !problems.empty()) {
     throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));

@@ -26,7 +26,7 @@ constexpr auto kFooter =
     "with\n"
     "exit code 2, a bad file with 20.\n\n"
     "Example: meshwright simulate --model gpt2 --cluster h100 --plan dp=2,tp=2,pp=2,zero=1 "
-    "--global-batch 32 --seq 1024 --precision bf16";
+    "--global-batch 32 --seq 1024";
 
 struct SimulateOptions {
   PlanOptions plan;

@@ -92,6 +92,10 @@ class PlanCheck {
   void check_state() {
     if (plan_.zero > 1) add("zero={}: only 0 and 1 are lowered yet", plan_.zero);
     if (!plan_.recompute.empty()) add("recomputation is not lowered yet");
+    // Fewer bits need copies of weights, gradients and optimizer state in fp32.
+    if (plan_.precision != Precision::FP32 && plan_.precision != Precision::FP64) {
+      add("precision {}: only fp32 and fp64 are lowered yet", to_text(plan_.precision));
+    }
   }
 
   void check_chunks(const PlannedGraph& planned) {

@@ -44,6 +44,8 @@ TEST_CASE("each mistake in a plan is said in words") {
   check([](Plan& p) { p.chunks[1].first_op += 1; },
         {"chunk 1: ops 31 to 59, expected them to start at 30"});
   check([](Plan& p) { p.recompute.push_back({0, 5}); }, {"recomputation is not lowered yet"});
+  check([](Plan& p) { p.precision = Precision::BF16; },
+        {"precision bf16: only fp32 and fp64 are lowered yet"});
   check([](Plan& p) { p.layouts[0].op = "layers.*.none"; },
         {"layout layers.*.none: the model has no such op"});
   check(
