@@ -61,12 +61,20 @@ std::string_view to_text(KernelKind kind) {
       return "embedding";
     case KernelKind::LayerNorm:
       return "layer_norm";
+    case KernelKind::RmsNorm:
+      return "rms_norm";
     case KernelKind::Matmul:
       return "matmul";
+    case KernelKind::Rope:
+      return "rope";
     case KernelKind::Attention:
       return "attention";
     case KernelKind::Activation:
       return "activation";
+    case KernelKind::GatedActivation:
+      return "gated_activation";
+    case KernelKind::Scale:
+      return "scale";
     case KernelKind::Dropout:
       return "dropout";
     case KernelKind::Add:

@@ -30,13 +30,22 @@ enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
 // LayerNorm    Forward         x [n, f], gain [f], bias [f]       y [n, f], mean [n], scale [n]
 //              InputGradient   x, gain, mean, scale, dy, addend?  dx
 //              WeightGradient  x, mean, scale, dy                 dgain [f], dbias [f]
+// RmsNorm      Forward         x [n, f], gain [f]                 y [n, f], scale [n]
+//              InputGradient   x, gain, scale, dy, addend?        dx
+//              WeightGradient  x, scale, dy                       dgain [f]
 // Matmul       Forward         x [m, k], weight [k, n], bias [n]? y [m, n]
 //              InputGradient   weight, dy, addend?                dx
 //              WeightGradient  x, dy                              dweight [k, n], dbias [n]?
+// Rope         Forward         x [b, s, .., d]                    y
+//              InputGradient   dy, addend?                        dx
 // Attention    Forward         q, k, v [b, s, h, d]               y [b, s, h, d], lse [b, h, s]
 //              InputGradient   q, k, v, y, lse, dy                dq, dk, dv
 // Activation   Forward         x                                  y
 //              InputGradient   x, dy, addend?                     dx
+// GatedActivation Forward      gate, x                            y
+//              InputGradient   gate, x, dy                        dgate, dx
+// Scale        Forward         x                                  y
+//              InputGradient   dy, addend?                        dx
 // Dropout      Forward         x                                  y
 //              InputGradient   dy, addend?                        dx
 // Add          Forward         a, b                               y
@@ -59,9 +68,13 @@ enum class KernelKind {
   Load,
   Embedding,
   LayerNorm,
+  RmsNorm,
   Matmul,
+  Rope,
   Attention,
   Activation,
+  GatedActivation,
+  Scale,
   Dropout,
   Add,
   Sum,
@@ -102,14 +115,14 @@ struct Kernel {
   KernelKind kind = KernelKind::Add;
   KernelPart part = KernelPart::Forward;
   std::vector<Operand> operands;
-  OpAttributes attributes;  // of the op: Norm, Attention, Function, Dropout
+  OpAttributes attributes;  // of the op: Norm, Rope, Attention, Function, Scale, Dropout
   std::string name;         // of the op, or of the input for Load
   bool has_addend = false;
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
   bool decay = false;          // AdamW: whether weights decay
-  // Dropout: of x. Attention: batch, heads, queries, keys. The first dimension's start is that of
-  // the micro-batch.
+  // Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's start is
+  // that of the micro-batch.
   std::vector<GlobalExtent> place;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

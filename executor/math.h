@@ -127,6 +127,12 @@ void with_math(Function function, Use use) {
   }
 }
 
+// What is added to a stored gain.
+template <class Real>
+Real gain_shift(const NormAttributes& norm) {
+  return Real(norm.gain_plus_one ? 1 : 0);
+}
+
 template <class Real>
 struct RowMoments {
   Real mean, scale;  // scale: 1 / sqrt(variance + epsilon)
@@ -166,6 +172,71 @@ MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Rea
     const Real gradient = moments.scale * (g(i) - mean_g - h(i) * mean_gh);
     dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
   }
+}
+
+// 1 / sqrt(mean of squares + epsilon).
+template <class Real>
+MESHWRIGHT_HD inline Real rms_scale(const Real* x, std::int64_t count, double epsilon) {
+  const Real squares = sum_of<Real>(count, [=](std::int64_t i) { return x[i] * x[i]; });
+  return 1 / std::sqrt(squares / static_cast<Real>(count) + static_cast<Real>(epsilon));
+}
+
+// RMS norm (Zhang and Sennrich 2019): y = gain * x * scale. `shift` is added to the gain.
+template <class Real>
+MESHWRIGHT_HD inline void rms_norm_row(const Real* x, const Real* gain, Real shift, Real scale,
+                                       std::int64_t count, Real* y) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = (gain[i] + shift) * (x[i] * scale);
+}
+
+// dx = scale * (g - h * mean(g * h)) with g = gain * dy and h the normalized x; the addend may be
+// null or dx itself.
+template <class Real>
+MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain, Real shift,
+                                                Real scale, const Real* dy, const Real* addend,
+                                                std::int64_t count, Real* dx) {
+  const auto g = [=](std::int64_t i) { return (gain[i] + shift) * dy[i]; };
+  const auto h = [=](std::int64_t i) { return x[i] * scale; };
+  const Real mean =
+      sum_of<Real>(count, [=](std::int64_t i) { return g(i) * h(i); }) / static_cast<Real>(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Real gradient = scale * (g(i) - h(i) * mean);
+    dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
+  }
+}
+
+// By how much RoPE turns a pair of entries at a position (Su et al. 2021, equation 15).
+MESHWRIGHT_HD inline double rope_angle(std::int64_t position, std::int64_t pair, double theta,
+                                       std::int64_t rotated) {
+  return static_cast<double>(position) *
+         std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(rotated));
+}
+
+// Turns entries i and i + rotated / 2 together, by the negative angle if `direction` is -1; the
+// entries from `rotated` on stay. The addend may be null or y itself.
+template <class Real>
+MESHWRIGHT_HD inline void rope_row(const Real* x, const Real* cosines, const Real* sines,
+                                   Real direction, const Real* addend, std::int64_t rotated,
+                                   std::int64_t count, Real* y) {
+  const auto put = [=](std::int64_t i, Real value) {
+    y[i] = addend == nullptr ? value : addend[i] + value;
+  };
+  const std::int64_t half = rotated / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const Real a = x[i], b = x[i + half], sine = direction * sines[i];
+    put(i, a * cosines[i] - b * sine);
+    put(i + half, b * cosines[i] + a * sine);
+  }
+  for (std::int64_t i = rotated; i < count; ++i) put(i, x[i]);
+}
+
+// ALiBi's slope of a head (Press et al. 2022): a geometric series for a power of two heads; others
+// take every second one of the series for twice the power below.
+MESHWRIGHT_HD inline double alibi_slope(std::int64_t head, std::int64_t heads) {
+  std::int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  const auto step = 8.0 / static_cast<double>(power);
+  if (head < power) return std::exp2(-step * static_cast<double>(head + 1));
+  return std::exp2(-step / 2 * static_cast<double>(2 * (head - power) + 1));
 }
 
 template <class Real>

@@ -41,7 +41,8 @@ class BackwardPass {
       shared_[static_cast<std::size_t>(i)] =
           sum_of<Real>(v_.size(), [=](std::int64_t c) { return y[c] * dy[c]; });
     }
-    for (std::int64_t j = 0; j < keys; j += kTile) {
+    const std::int64_t start = places_.first_seen(first, keys) / kTile * kTile;
+    for (std::int64_t j = start; j < keys; j += kTile) {
       add_tile(b, h, first, queries, j, std::min(kTile, keys - j));
     }
   }
@@ -70,18 +71,20 @@ class BackwardPass {
   // Scores become shares after dropout, dy v^T becomes the gradient of the scores.
   void take_row(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t i,
                 std::int64_t first_key, std::int64_t keys) {
-    const std::int64_t seen =
-        std::clamp<std::int64_t>(places_.seen(first + i, k_.sequence()) - first_key, 0, keys);
+    const KeyRange seen = places_.seen(first + i, k_.sequence(), first_key, keys);
     Real* share = &share_[static_cast<std::size_t>(i * kTile)];
     Real* slope = &slope_[static_cast<std::size_t>(i * kTile)];
-    std::fill(share + seen, share + keys, Real(0));
-    std::fill(slope + seen, slope + keys, Real(0));
+    for (Real* row : {share, slope}) {
+      std::fill(row, row + seen.first, Real(0));
+      std::fill(row + seen.end, row + keys, Real(0));
+    }
+    places_.add_bias(h, first + i, first_key, seen, share);
     if (places_.attributes().dropout > 0) {
-      places_.dropout(b, h, first + i, first_key, seen, factors_.data());
+      places_.dropout(b, h, first + i, first_key, seen.end, factors_.data());
     }
     const Real log_sum = lse_.at(b, h, first + i);
     const Real shared = shared_[static_cast<std::size_t>(i)];
-    for (std::int64_t j = 0; j < seen; ++j) {
+    for (std::int64_t j = seen.first; j < seen.end; ++j) {
       const Real p = std::exp(share[j] - log_sum);
       const Real factor = factors_[static_cast<std::size_t>(j)];
       slope[j] = p * (factor * slope[j] - shared);

@@ -25,18 +25,19 @@ struct QueryTile {
 };
 
 // Turns a row of scores into exponentials relative to the new largest one, and what was summed
-// before into the same measure. Scores from `seen` on become 0.
+// before into the same measure. Scores outside `seen` become 0.
 template <class Real>
-void take_row(QueryTile<Real>& tile, std::int64_t i, std::int64_t seen, std::int64_t keys,
+void take_row(QueryTile<Real>& tile, std::int64_t i, KeyRange seen, std::int64_t keys,
               std::int64_t size) {
   Real* row = &tile.scores[static_cast<std::size_t>(i * kTile)];
-  std::fill(row + seen, row + keys, Real(0));
-  if (seen == 0) return;
+  std::fill(row, row + seen.first, Real(0));
+  std::fill(row + seen.end, row + keys, Real(0));
+  if (seen.first == seen.end) return;
   const auto at = static_cast<std::size_t>(i);
-  const Real top = std::max(tile.largest[at], *std::max_element(row, row + seen));
+  const Real top = std::max(tile.largest[at], *std::max_element(row + seen.first, row + seen.end));
   const Real shrink = std::exp(tile.largest[at] - top);
   Real sum = 0;
-  for (std::int64_t j = 0; j < seen; ++j) {
+  for (std::int64_t j = seen.first; j < seen.end; ++j) {
     row[j] = std::exp(row[j] - top);
     sum += row[j];
   }
@@ -71,7 +72,8 @@ class ForwardPass {
     const std::int64_t queries = std::min(kTile, q_.sequence() - first);
     const std::int64_t keys = places_.seen(first + queries - 1, k_.sequence());
     tile_.start();
-    for (std::int64_t j = 0; j < keys; j += kTile) {
+    const std::int64_t start = places_.first_seen(first, keys) / kTile * kTile;
+    for (std::int64_t j = start; j < keys; j += kTile) {
       add_keys(b, h, first, queries, j, std::min(kTile, keys - j));
     }
     for (std::int64_t i = 0; i < queries; ++i) store_row(b, h, first, i);
@@ -84,10 +86,10 @@ class ForwardPass {
     multiply(static_cast<Real>(places_.attributes().scale), q_.rows(b, h, first, queries),
              k_.rows(b, kv, first_key, keys).flipped(), Real(0), scores);
     for (std::int64_t i = 0; i < queries; ++i) {
-      const std::int64_t seen =
-          std::clamp<std::int64_t>(places_.seen(first + i, k_.sequence()) - first_key, 0, keys);
+      const KeyRange seen = places_.seen(first + i, k_.sequence(), first_key, keys);
+      places_.add_bias(h, first + i, first_key, seen, scores.data + i * kTile);
       take_row(tile_, i, seen, keys, v_.size());
-      if (places_.attributes().dropout > 0) drop_row(b, h, first, i, first_key, seen);
+      if (places_.attributes().dropout > 0) drop_row(b, h, first, i, first_key, seen.end);
     }
     multiply(Real(1), Matrix<const Real>{scores.data, queries, keys, kTile},
              v_.rows(b, kv, first_key, keys), Real(1),

@@ -7,6 +7,7 @@
 
 #include "executor/cpu/blas.h"
 #include "executor/cpu/kernel_call.h"
+#include "executor/math.h"
 #include "executor/random.h"
 
 namespace meshwright {
@@ -60,8 +61,12 @@ class LogSums {
   Real* data_;
 };
 
-// Which queries see which keys, and what dropout does to them: by their places in the whole
-// tensors.
+struct KeyRange {
+  std::int64_t first = 0, end = 0;
+};
+
+// Which queries see which keys, what ALiBi adds to their scores and what dropout does to them: by
+// their places in the whole tensors.
 class AttentionPlaces {
  public:
   explicit AttentionPlaces(const KernelCall& call)
@@ -69,7 +74,7 @@ class AttentionPlaces {
         key_(random_key(call.settings.seed, call.kernel.name, call.settings.step)),
         batch_(call.batch_row),
         place_(call.kernel.place) {
-    assert(place_.size() == 4 && !attributes_.alibi && !attributes_.window);
+    assert(place_.size() == 4 && (attributes_.causal || !attributes_.window));
   }
   const AttentionAttributes& attributes() const { return attributes_; }
 
@@ -78,6 +83,32 @@ class AttentionPlaces {
     if (!attributes_.causal) return keys;
     const std::int64_t last = place_[2].start + query - place_[3].start;
     return std::clamp<std::int64_t>(last + 1, 0, keys);
+  }
+  // The first key a query sees: itself and those before it are as many as the window says.
+  std::int64_t first_seen(std::int64_t query, std::int64_t keys) const {
+    if (!attributes_.window) return 0;
+    const std::int64_t self = place_[2].start + query - place_[3].start;
+    return std::clamp<std::int64_t>(self - *attributes_.window + 1, 0, keys);
+  }
+  // What a query sees of `count` keys from first_key on, counted from there.
+  KeyRange seen(std::int64_t query, std::int64_t keys, std::int64_t first_key,
+                std::int64_t count) const {
+    const auto inside = [&](std::int64_t key) {
+      return std::clamp<std::int64_t>(key - first_key, 0, count);
+    };
+    const std::int64_t end = inside(seen(query, keys));
+    return {std::min(inside(first_seen(query, keys)), end), end};
+  }
+  // Adds ALiBi's bias to scores[j] of keys first_key + j.
+  template <class Real>
+  void add_bias(std::int64_t head, std::int64_t query, std::int64_t first_key, KeyRange range,
+                Real* scores) const {
+    if (!attributes_.alibi) return;
+    const double slope = alibi_slope(place_[1].start + head, place_[1].size);
+    const std::int64_t self = place_[2].start + query - place_[3].start;
+    for (std::int64_t j = range.first; j < range.end; ++j) {
+      scores[j] += static_cast<Real>(slope * static_cast<double>(first_key + j - self));
+    }
   }
   // factors[j] for keys first_key + j.
   template <class Real>

@@ -72,6 +72,20 @@ void drop(const KernelCall& call, std::size_t from, std::size_t to, bool has_add
   }
 }
 
+template <class Real>
+void scale_by(const KernelCall& call, std::size_t to) {
+  const auto factor = static_cast<Real>(call.attributes<ScaleAttributes>().factor);
+  const auto x = call.rows<const Real>(0);
+  const auto y = call.rows<Real>(to);
+  if (to == 1) {
+    map_rows<Real>(x, y, [=](Real value, std::int64_t, std::int64_t) { return factor * value; });
+    return;
+  }
+  map_rows<Real>(
+      call.rows<const Real>(1), x, y,
+      [=](Real added, Real value, std::int64_t, std::int64_t) { return added + factor * value; });
+}
+
 }  // namespace
 
 template <class Real>
@@ -100,6 +114,16 @@ void activation_input_gradient(const KernelCall& call) {
       }
     }
   });
+}
+
+template <class Real>
+void scale_forward(const KernelCall& call) {
+  scale_by<Real>(call, 1);
+}
+
+template <class Real>
+void scale_input_gradient(const KernelCall& call) {
+  scale_by<Real>(call, call.kernel.has_addend ? 2 : 1);
 }
 
 template <class Real>
@@ -143,6 +167,10 @@ template void activation_forward<float>(const KernelCall&);
 template void activation_forward<double>(const KernelCall&);
 template void activation_input_gradient<float>(const KernelCall&);
 template void activation_input_gradient<double>(const KernelCall&);
+template void scale_forward<float>(const KernelCall&);
+template void scale_forward<double>(const KernelCall&);
+template void scale_input_gradient<float>(const KernelCall&);
+template void scale_input_gradient<double>(const KernelCall&);
 template void dropout_forward<float>(const KernelCall&);
 template void dropout_forward<double>(const KernelCall&);
 template void dropout_input_gradient<float>(const KernelCall&);

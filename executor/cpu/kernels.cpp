@@ -27,12 +27,21 @@ Parts parts_of(KernelKind kind) {
     case KernelKind::LayerNorm:
       return {layer_norm_forward<Real>, layer_norm_input_gradient<Real>,
               layer_norm_weight_gradient<Real>};
+    case KernelKind::RmsNorm:
+      return {rms_norm_forward<Real>, rms_norm_input_gradient<Real>,
+              rms_norm_weight_gradient<Real>};
     case KernelKind::Matmul:
       return {matmul_forward<Real>, matmul_input_gradient<Real>, matmul_weight_gradient<Real>};
+    case KernelKind::Rope:
+      return {rope_forward<Real>, rope_input_gradient<Real>};
     case KernelKind::Attention:
       return {attention_forward<Real>, attention_input_gradient<Real>};
     case KernelKind::Activation:
       return {activation_forward<Real>, activation_input_gradient<Real>};
+    case KernelKind::GatedActivation:
+      return {gated_activation_forward<Real>, gated_activation_input_gradient<Real>};
+    case KernelKind::Scale:
+      return {scale_forward<Real>, scale_input_gradient<Real>};
     case KernelKind::Dropout:
       return {dropout_forward<Real>, dropout_input_gradient<Real>};
     case KernelKind::Add:

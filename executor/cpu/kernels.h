@@ -24,11 +24,23 @@ template <class Real>
 void layer_norm_weight_gradient(const KernelCall& call);
 
 template <class Real>
+void rms_norm_forward(const KernelCall& call);
+template <class Real>
+void rms_norm_input_gradient(const KernelCall& call);
+template <class Real>
+void rms_norm_weight_gradient(const KernelCall& call);
+
+template <class Real>
 void matmul_forward(const KernelCall& call);
 template <class Real>
 void matmul_input_gradient(const KernelCall& call);
 template <class Real>
 void matmul_weight_gradient(const KernelCall& call);
+
+template <class Real>
+void rope_forward(const KernelCall& call);
+template <class Real>
+void rope_input_gradient(const KernelCall& call);
 
 // Blocked with an online softmax (Dao et al. 2022): no more than a tile of scores exists.
 template <class Real>
@@ -40,6 +52,14 @@ template <class Real>
 void activation_forward(const KernelCall& call);
 template <class Real>
 void activation_input_gradient(const KernelCall& call);
+template <class Real>
+void gated_activation_forward(const KernelCall& call);
+template <class Real>
+void gated_activation_input_gradient(const KernelCall& call);
+template <class Real>
+void scale_forward(const KernelCall& call);
+template <class Real>
+void scale_input_gradient(const KernelCall& call);
 template <class Real>
 void dropout_forward(const KernelCall& call);
 template <class Real>

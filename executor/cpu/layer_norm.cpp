@@ -4,14 +4,6 @@
 #include "executor/math.h"
 
 namespace meshwright {
-namespace {
-
-template <class Real>
-Real gain_shift(const KernelCall& call) {
-  return Real(call.attributes<NormAttributes>().gain_plus_one ? 1 : 0);
-}
-
-}  // namespace
 
 template <class Real>
 void layer_norm_forward(const KernelCall& call) {
@@ -23,7 +15,8 @@ void layer_norm_forward(const KernelCall& call) {
   const auto scale = call.elements<Real>(5);
   for (std::int64_t r = 0; r < x.count(); ++r) {
     const auto moments = row_moments(x[r], x.columns, call.attributes<NormAttributes>().epsilon);
-    norm_row(x[r], gain.data(), gain_shift<Real>(call), bias.data(), moments, x.columns, y[r]);
+    norm_row(x[r], gain.data(), gain_shift<Real>(call.attributes<NormAttributes>()), bias.data(),
+             moments, x.columns, y[r]);
     mean[r] = moments.mean;
     scale[r] = moments.scale;
   }
@@ -40,7 +33,7 @@ void layer_norm_input_gradient(const KernelCall& call) {
   const auto addend = call.dense_rows<const Real>(has_addend ? 5 : 4);
   const auto dx = call.dense_rows<Real>(has_addend ? 6 : 5);
   for (std::int64_t r = 0; r < x.count(); ++r) {
-    norm_row_gradient(x[r], gain.data(), gain_shift<Real>(call),
+    norm_row_gradient(x[r], gain.data(), gain_shift<Real>(call.attributes<NormAttributes>()),
                       RowMoments<Real>{mean[r], scale[r]}, dy[r], has_addend ? addend[r] : nullptr,
                       x.columns, dx[r]);
   }

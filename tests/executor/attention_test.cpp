@@ -1,6 +1,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "executor/math.h"
 #include "executor/random.h"
 #include "tests/executor/kernel_harness.h"
 #include "tests/test_scale.h"
@@ -26,7 +27,7 @@ struct AttentionCase {
         kernel{.kind = KernelKind::Attention,
                .attributes = attributes,
                .name = "attention",
-               .place = {{0, 8}, {2, heads + 4}, {0, queries}, {0, keys}}},
+               .place = {{0, 8}, {2, 8}, {0, queries}, {0, keys}}},
         q(random_real(random, {batch, queries, heads, size})),
         k(random_real(random, {batch, keys, kv_heads, size})),
         v(random_real(random, {batch, keys, kv_heads, size})),
@@ -49,8 +50,20 @@ struct AttentionCase {
   }
 };
 
-AttentionAttributes random_attributes(TestRandom& random) {
-  return {.causal = random.chance(), .scale = 0.7, .dropout = random.chance() ? 0.25 : 0.0};
+AttentionAttributes random_attributes(TestRandom& random, std::int64_t longest) {
+  AttentionAttributes attributes{.causal = random.chance(),
+                                 .alibi = random.chance(),
+                                 .scale = 0.7,
+                                 .dropout = random.chance() ? 0.25 : 0.0};
+  if (attributes.causal && random.chance()) attributes.window = random.between(1, longest);
+  return attributes;
+}
+
+// The slopes of Press et al. 2022 for the heads of a case: 2^(-8 (h + 1) / n) for n a power of two.
+double published_slope(const AttentionCase& c, std::int64_t head) {
+  const auto global = static_cast<double>(c.kernel.place[1].start + head + 1);
+  REQUIRE(c.kernel.place[1].size == 8);
+  return std::pow(2.0, -global);
 }
 
 // The definition: softmax over all scores of a query, then dropout, then the sum of values.
@@ -69,12 +82,17 @@ std::vector<double> naive_attention(AttentionCase& c) {
         const std::int64_t seen = attributes.causal ? i + 1 : c.keys;
         std::vector<double> shares;
         for (std::int64_t j = 0; j < seen; ++j) {
+          if (attributes.window && j + *attributes.window <= i) {
+            shares.push_back(0);
+            continue;
+          }
           double score = 0;
           for (std::int64_t d = 0; d < c.size; ++d) {
             score += at(q, ((b * c.queries + i) * c.heads + h) * c.size + d) *
                      at(k, ((b * c.keys + j) * c.kv_heads + kv) * c.size + d);
           }
-          shares.push_back(std::exp(attributes.scale * score));
+          const double slope = attributes.alibi ? published_slope(c, h) : 0;
+          shares.push_back(std::exp(attributes.scale * score + slope * static_cast<double>(j - i)));
         }
         const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
         for (std::int64_t d = 0; d < c.size; ++d) {
@@ -101,7 +119,7 @@ TEST_CASE("blocked attention equals the definition") {
   for (int seed = 0; seed < cases(12, 80); ++seed) {
     CAPTURE(seed);
     TestRandom random(static_cast<unsigned>(seed));
-    AttentionCase c(random, 150, 9, random_attributes(random));
+    AttentionCase c(random, 150, 9, random_attributes(random, 150));
     c.forward();
     check_close(c.y.values(), naive_attention(c), 1e-12);
   }
@@ -111,7 +129,7 @@ TEST_CASE("attention gradients equal finite differences") {
   for (int seed = 0; seed < cases(8, 60); ++seed) {
     CAPTURE(seed);
     TestRandom random(static_cast<unsigned>(seed));
-    AttentionCase c(random, 6, 4, random_attributes(random));
+    AttentionCase c(random, 6, 4, random_attributes(random, 6));
     const auto value = [&] {
       c.forward();
       return dot(c.y.values(), c.dy.values());
@@ -129,7 +147,7 @@ TEST_CASE("attention gradients equal finite differences along a direction over m
   for (int seed = 0; seed < cases(4, 20); ++seed) {
     CAPTURE(seed);
     TestRandom random(static_cast<unsigned>(seed));
-    AttentionCase c(random, 200, 5, random_attributes(random));
+    AttentionCase c(random, 200, 5, random_attributes(random, 200));
     c.forward();
     c.backward();
     for (TestOperand* x : {&c.q, &c.k, &c.v}) {
@@ -152,7 +170,8 @@ TEST_CASE("attention gradients equal finite differences along a direction over m
 
 TEST_CASE("attention of a piece of the queries is that piece of attention") {
   TestRandom random(4);
-  AttentionCase c(random, 100, 8, {.causal = true, .scale = 0.5, .dropout = 0.2});
+  AttentionCase c(random, 100, 8,
+                  {.causal = true, .alibi = true, .window = 9, .scale = 0.5, .dropout = 0.2});
   c.forward();
   AttentionCase piece = c;
   const std::int64_t first = c.queries / 3;
@@ -200,6 +219,17 @@ TEST_CASE("queries, keys and values may lie side by side in one buffer") {
   CHECK(packed.dv.values() == c.dv.values());
 }
 
+TEST_CASE("ALiBi slopes are the published ones, also for heads that are no power of two") {
+  // transformers' build_alibi_tensor for 6 heads: four of the series 2^(-2 h), then the first and
+  // the third of 2^-h.
+  const std::vector<double> expected = {0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125};
+  for (std::int64_t h = 0; h < 6; ++h) {
+    CHECK(alibi_slope(h, 6) == expected[static_cast<std::size_t>(h)]);
+  }
+  CHECK(alibi_slope(0, 1) == 0.00390625);
+  CHECK(alibi_slope(15, 16) == 0.00390625);
+}
+
 TEST_CASE("a query that sees no key gets zeros") {
   TestRandom random(4);
   AttentionCase c(random, 20, 8, {.causal = true});
@@ -218,7 +248,7 @@ TEST_CASE("attention in fp32 comes close to fp64") {
   for (int seed = 0; seed < cases(4, 30); ++seed) {
     CAPTURE(seed);
     TestRandom random(static_cast<unsigned>(seed));
-    AttentionCase c(random, 150, 16, random_attributes(random));
+    AttentionCase c(random, 150, 16, random_attributes(random, 150));
     AttentionCase single = c;
     c.forward();
     c.backward();

@@ -1,0 +1,60 @@
+#include <vector>
+
+#include "executor/cpu/kernels.h"
+#include "executor/math.h"
+
+namespace meshwright {
+namespace {
+
+// Cosines and sines of the angles of every position and pair.
+template <class Real>
+struct RopeTable {
+  std::vector<Real> cosines, sines;
+
+  RopeTable(const RopeAttributes& rope, std::int64_t first, std::int64_t positions) {
+    for (std::int64_t p = first; p < first + positions; ++p) {
+      for (std::int64_t i = 0; i < rope.rotated / 2; ++i) {
+        const double angle = rope_angle(p, i, rope.theta, rope.rotated);
+        cosines.push_back(static_cast<Real>(std::cos(angle)));
+        sines.push_back(static_cast<Real>(std::sin(angle)));
+      }
+    }
+  }
+};
+
+template <class Real>
+void turn(const KernelCall& call, Real direction, bool has_addend) {
+  const auto& rope = call.attributes<RopeAttributes>();
+  const auto& sizes = call.operand(0).sizes;
+  assert(sizes.size() >= 3 && call.kernel.place.size() == sizes.size());
+  assert(rope.rotated % 2 == 0 && rope.rotated <= sizes.back());
+  const RopeTable<Real> table(rope, call.kernel.place[1].start, sizes[1]);
+  const auto x = call.dense_rows<const Real>(0);
+  const auto addend = call.dense_rows<const Real>(has_addend ? 1 : 0);
+  const auto y = call.dense_rows<Real>(has_addend ? 2 : 1);
+  const std::int64_t rows_per_position = x.count() / (sizes[0] * sizes[1]);
+  for (std::int64_t r = 0; r < x.count(); ++r) {
+    const std::int64_t at = r / rows_per_position % sizes[1] * (rope.rotated / 2);
+    rope_row(x[r], table.cosines.data() + at, table.sines.data() + at, direction,
+             has_addend ? addend[r] : nullptr, rope.rotated, x.columns, y[r]);
+  }
+}
+
+}  // namespace
+
+template <class Real>
+void rope_forward(const KernelCall& call) {
+  turn<Real>(call, 1, false);
+}
+
+template <class Real>
+void rope_input_gradient(const KernelCall& call) {
+  turn<Real>(call, -1, call.kernel.has_addend);
+}
+
+template void rope_forward<float>(const KernelCall&);
+template void rope_forward<double>(const KernelCall&);
+template void rope_input_gradient<float>(const KernelCall&);
+template void rope_input_gradient<double>(const KernelCall&);
+
+}  // namespace meshwright
