@@ -124,8 +124,12 @@ class PlanCheck {
       case OpKind::Embedding:
       case OpKind::Matmul:
       case OpKind::LayerNorm:
+      case OpKind::RmsNorm:
+      case OpKind::Rope:
       case OpKind::Attention:
       case OpKind::Activation:
+      case OpKind::GatedActivation:
+      case OpKind::Scale:
       case OpKind::Dropout:
       case OpKind::Add:
       case OpKind::Split:
@@ -136,19 +140,41 @@ class PlanCheck {
     }
   }
 
+  // Which form of a kind that is lowered is not; empty: this one is.
+  static std::string form_not_lowered(const PlannedGraph& planned, const GraphOp& op) {
+    const auto dims = [&](TensorId tensor) { return planned.graph.tensors[tensor.index()].dims; };
+    if (const auto* rope = std::get_if<RopeAttributes>(&op.attributes)) {
+      if (!rope->scaling.empty()) return fmt::format("rope scaling {}", printable(rope->scaling));
+      if (rope->rotated % 2 != 0) return fmt::format("rope of {} entries", rope->rotated);
+    }
+    if (const auto* attention = std::get_if<AttentionAttributes>(&op.attributes)) {
+      if (op.inputs.size() > 3) return "attention with a stored bias";
+      if (attention->window && !attention->causal) return "a window that looks both ways";
+    }
+    switch (op.kind) {
+      case OpKind::GatedActivation:
+        return dims(op.inputs[0]) == dims(op.inputs[1]) ? "" : "a gate that lacks dimensions";
+      case OpKind::LayerNorm:
+        return op.weights.size() == 2 ? "" : "layer_norm without a bias";
+      case OpKind::Add:
+        return op.inputs.size() == 2 ? "" : "adding a weight";
+      default:
+        return "";
+    }
+  }
+
   void check_kinds(const PlannedGraph& planned) {
     std::set<OpKind> refused;
     for (const GraphOp& op : planned.graph.ops) {
       if (!is_lowered(op.kind) && refused.insert(op.kind).second) {
         add("op {}: {} is not lowered yet", printable(op.name), to_text(op.kind));
       }
-      const auto* attention = std::get_if<AttentionAttributes>(&op.attributes);
-      const bool special =
-          attention && (attention->alibi || attention->window || op.inputs.size() > 3);
-      if (special && refused.insert(op.kind).second) {
-        add("op {}: attention with a bias or a window is not lowered yet", printable(op.name));
+      const std::string form = form_not_lowered(planned, op);
+      if (!form.empty() && refused.insert(op.kind).second) {
+        add("op {}: {} is not lowered yet", printable(op.name), form);
       }
     }
+    check_pieces(planned);
     for (const GraphWeight& weight : planned.graph.weights) {
       if (weight.frozen) {
         add("{}: frozen weights are not lowered yet", printable(weight.name));
@@ -158,6 +184,32 @@ class PlanCheck {
     if (planned.graph.ops.back().kind != OpKind::CrossEntropy) {
       add("the model has no loss to train with");
     }
+  }
+
+  // Pieces of a split tensor are views with gaps, and so are their gradients: read by one op that
+  // takes gaps, in the same chunk.
+  void check_pieces(const PlannedGraph& planned) {
+    std::set<std::string> told;
+    for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+      if (planned.graph.ops[op].kind != OpKind::Split) continue;
+      for (const TensorId piece : planned.graph.ops[op].outputs) {
+        const auto& readers = planned.readers[piece.index()];
+        const bool fits =
+            readers.size() == 1 && takes_gaps(planned.graph.ops[readers[0]].kind) &&
+            std::none_of(plan_.chunks.begin(), plan_.chunks.end(), [&](const Chunk& c) {
+              return c.first_op > op && c.first_op <= readers[0];
+            });
+        if (!fits && told.insert(planned.patterns[op]).second) {
+          add("op {}: its pieces are used in a way that is not lowered yet",
+              printable(planned.patterns[op]));
+        }
+      }
+    }
+  }
+
+  static bool takes_gaps(OpKind kind) {
+    return kind == OpKind::Attention || kind == OpKind::Rope || kind == OpKind::Activation ||
+           kind == OpKind::GatedActivation || kind == OpKind::Scale || kind == OpKind::Dropout;
   }
 
   void check_layouts() {

@@ -38,6 +38,10 @@ View ChunkLowering::gradient_target(TensorId tensor) {
   return piece_of(*sum.whole, producer, static_cast<std::size_t>(found - split.outputs.begin()));
 }
 
+View ChunkLowering::separate_target(TensorId tensor) {
+  return gradients_[tensor].whole ? new_gradient(tensor) : gradient_target(tensor);
+}
+
 void ChunkLowering::add_whole(TensorId tensor, const View& view) {
   GradientSum& sum = gradients_[tensor];
   if (!sum.whole) {
@@ -78,12 +82,17 @@ void ChunkLowering::backward(std::size_t op) {
     case OpKind::Matmul:
       return backward_matmul(op);
     case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
       return backward_norm(op);
     case OpKind::Attention:
       return backward_attention(op);
+    case OpKind::Rope:
     case OpKind::Activation:
+    case OpKind::Scale:
     case OpKind::Dropout:
       return backward_elementwise(op);
+    case OpKind::GatedActivation:
+      return backward_gated(op);
     case OpKind::Add:
       return backward_add(op);
     case OpKind::CrossEntropy:
@@ -149,19 +158,45 @@ void ChunkLowering::backward_norm(std::size_t op) {
     const View gain = weight(op, entry.weights[0]);
     std::optional<View>& known = gradients_[entry.inputs[0]].whole;
     const View dx = gradient_target(entry.inputs[0]);
-    KernelCall call(KernelKind::LayerNorm, KernelPart::InputGradient, entry);
+    KernelCall call(norm_kernel(entry), KernelPart::InputGradient, entry);
     call.read(x, shape).read(gain, as_row(gain.operand));
-    call.read(statistics[0]).read(statistics[1]).read(dy, shape).addend(known, shape);
+    for (const View& kept : statistics) call.read(kept);
+    call.read(dy, shape).addend(known, shape);
     emit(call.write(dx, shape));
     known = dx;
   }
-  KernelCall call(KernelKind::LayerNorm, KernelPart::WeightGradient, entry);
-  call.read(x, shape).read(statistics[0]).read(statistics[1]).read(dy, shape);
+  KernelCall call(norm_kernel(entry), KernelPart::WeightGradient, entry);
+  call.read(x, shape);
+  for (const View& kept : statistics) call.read(kept);
+  call.read(dy, shape);
+  if (gives_partial_weight_gradients(op)) return sum_weight_gradients(op, call);
   for (const WeightId id : entry.weights) {
     const View dw = weight_gradient(op, id);
     call.write(dw, as_row(dw.operand));
   }
   emit_weight_gradient(op, call);
+}
+
+void ChunkLowering::sum_weight_gradients(std::size_t op, KernelCall& call) {
+  const GraphOp& entry = graph_.ops[op];
+  std::vector<View> parts;
+  for (const WeightId id : entry.weights) {
+    const View dw = weight_gradient(op, id);
+    parts.push_back(
+        new_view("d " + graph_.weights[id.index()].name, {product_of(dw.operand.sizes)}));
+    call.write(parts.back());
+  }
+  emit(call);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    all_reduce(parts[i]);
+    tasks_->back().part = KernelPart::WeightGradient;
+    const View dw = weight_gradient(op, entry.weights[i]);
+    KernelCall sum(KernelKind::Sum, KernelPart::InputGradient, entry);
+    sum.read(parts[i]).write(dw, as_row(dw.operand));
+    sum.task().part = KernelPart::WeightGradient;
+    sum.task().gradients = {weights_.use(op, entry.weights[i])};
+    emit(sum);
+  }
 }
 
 void ChunkLowering::backward_attention(std::size_t op) {
@@ -175,12 +210,13 @@ void ChunkLowering::backward_attention(std::size_t op) {
     call.read(x, as_heads(x.operand));
   }
   call.read(y, as_heads(y.operand)).read(statistics_.at(op)[0]).read(dy, as_heads(dy.operand));
+  std::vector<View> results;
   for (std::size_t i = 0; i < 3; ++i) {
-    const View dx = gradient_target(entry.inputs[i]);
-    call.write(dx, as_heads(dx.operand));
-    gradients_[entry.inputs[i]].whole = dx;
+    results.push_back(separate_target(entry.inputs[i]));
+    call.write(results.back(), as_heads(results.back().operand));
   }
   emit(call);
+  for (std::size_t i = 0; i < 3; ++i) add_whole(entry.inputs[i], results[i]);
 }
 
 void ChunkLowering::backward_elementwise(std::size_t op) {
@@ -193,6 +229,21 @@ void ChunkLowering::backward_elementwise(std::size_t op) {
   if (entry.kind == OpKind::Activation) call.read(value(entry.inputs[0]));
   emit(call.read(dy).addend(known, dx.operand).write(dx));
   gradients_[entry.inputs[0]].whole = dx;
+}
+
+void ChunkLowering::backward_gated(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const View dy = gradient(entry.outputs[0]);
+  KernelCall call = elementwise_call(op, KernelPart::InputGradient);
+  for (const TensorId input : entry.inputs) call.read(value(input));
+  call.read(dy);
+  std::vector<View> results;
+  for (const TensorId input : entry.inputs) {
+    results.push_back(separate_target(input));
+    call.write(results.back());
+  }
+  emit(call);
+  for (std::size_t i = 0; i < results.size(); ++i) add_whole(entry.inputs[i], results[i]);
 }
 
 void ChunkLowering::backward_add(std::size_t op) {

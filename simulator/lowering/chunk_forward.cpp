@@ -14,10 +14,14 @@ void ChunkLowering::forward(std::size_t op) {
     case OpKind::Matmul:
       return forward_matmul(op);
     case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
       return forward_norm(op);
     case OpKind::Attention:
       return forward_attention(op);
+    case OpKind::Rope:
     case OpKind::Activation:
+    case OpKind::GatedActivation:
+    case OpKind::Scale:
     case OpKind::Dropout:
       return forward_elementwise(op);
     case OpKind::Add:
@@ -91,15 +95,21 @@ void ChunkLowering::forward_norm(std::size_t op) {
   const View& x = value(entry.inputs[0]);
   const std::size_t columns = norm_columns(op);
   const Operand shape = as_matrix(x.operand, columns);
-  const View mean = statistic(op, "mean", shape.sizes[0]);
-  const View scale = statistic(op, "scale", shape.sizes[0]);
-  KernelCall call(KernelKind::LayerNorm, KernelPart::Forward, entry);
+  if (entry.kind == OpKind::LayerNorm) statistic(op, "mean", shape.sizes[0]);
+  statistic(op, "scale", shape.sizes[0]);
+  KernelCall call(norm_kernel(entry), KernelPart::Forward, entry);
   call.read(x, shape);
   for (const WeightId id : entry.weights) {
     const View w = weight(op, id);
     call.read(w, as_row(w.operand));
   }
-  emit(call.write(y, shape).write(mean).write(scale));
+  call.write(y, shape);
+  for (const View& kept : statistics_.at(op)) call.write(kept);
+  emit(call);
+}
+
+KernelKind ChunkLowering::norm_kernel(const GraphOp& op) {
+  return op.kind == OpKind::LayerNorm ? KernelKind::LayerNorm : KernelKind::RmsNorm;
 }
 
 std::size_t ChunkLowering::norm_columns(std::size_t op) const {
@@ -142,16 +152,31 @@ std::vector<GlobalExtent> ChunkLowering::attention_place(std::size_t op) const {
 void ChunkLowering::forward_elementwise(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View y = set_output(op);
-  const View& x = value(entry.inputs[0]);
   KernelCall call = elementwise_call(op, KernelPart::Forward);
-  emit(call.read(x).write(y));
+  for (const TensorId input : entry.inputs) call.read(value(input));
+  emit(call.write(y));
 }
 
 KernelCall ChunkLowering::elementwise_call(std::size_t op, KernelPart part) const {
   const GraphOp& entry = graph_.ops[op];
-  const bool drops = entry.kind == OpKind::Dropout;
-  KernelCall call(drops ? KernelKind::Dropout : KernelKind::Activation, part, entry);
-  if (drops) call.kernel().place = sharding_.place(entry.inputs[0]);
+  const auto kind = [&] {
+    switch (entry.kind) {
+      case OpKind::Rope:
+        return KernelKind::Rope;
+      case OpKind::GatedActivation:
+        return KernelKind::GatedActivation;
+      case OpKind::Scale:
+        return KernelKind::Scale;
+      case OpKind::Dropout:
+        return KernelKind::Dropout;
+      default:
+        return KernelKind::Activation;
+    }
+  }();
+  KernelCall call(kind, part, entry);
+  if (kind == KernelKind::Dropout || kind == KernelKind::Rope) {
+    call.kernel().place = sharding_.place(entry.inputs[0]);
+  }
   return call;
 }
 

@@ -151,6 +151,15 @@ bool ChunkLowering::gives_partial_gradient(std::size_t op) const {
   });
 }
 
+bool ChunkLowering::gives_partial_weight_gradients(std::size_t op) const {
+  const GraphOp& entry = graph_.ops[op];
+  const auto& x = graph_.tensors[entry.inputs[0].index()].dims;
+  const auto& w = graph_.weights[entry.weights[0].index()].dims;
+  return std::any_of(x.begin(), x.end(), [&](DimId dim) {
+    return std::find(w.begin(), w.end(), dim) == w.end() && sharding_.is_split(op, dim);
+  });
+}
+
 Fragment lower_chunk(const Program& program, const PlannedGraph& planned, const Plan& plan,
                      const Placement& placement, const OpSharding& sharding,
                      const WeightBuckets& weights, std::size_t chunk) {

@@ -74,6 +74,9 @@ class ChunkLowering {
   // Whether the gradient of its input is: it splits a dimension that the input does not have.
   bool gives_partial_gradient(std::size_t op) const;
 
+  // Whether the gradients of its weights are: it splits rows that share the weights.
+  bool gives_partial_weight_gradients(std::size_t op) const;
+
   // Forward.
 
   void forward(std::size_t op);
@@ -85,6 +88,7 @@ class ChunkLowering {
   // After the sum over devices, or it would be counted once for each of them. In place.
   void add_bias(std::size_t op, const View& y, const Operand& shape);
   void forward_norm(std::size_t op);
+  static KernelKind norm_kernel(const GraphOp& op);
   std::size_t norm_columns(std::size_t op) const;
   // A number a row that the forward keeps for the backward.
   View statistic(std::size_t op, const char* name, std::int64_t rows);
@@ -112,6 +116,8 @@ class ChunkLowering {
   // Where a kernel writes the gradient of a tensor. A piece of a split tensor writes into the
   // whole's gradient, so the split itself has nothing to do.
   View gradient_target(TensorId tensor);
+  // The same for a kernel that cannot add to what is known: add_whole does.
+  View separate_target(TensorId tensor);
   // A gradient that is there without a kernel: taken as it is, or added to what there is.
   void add_whole(TensorId tensor, const View& view);
   void emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
@@ -123,8 +129,11 @@ class ChunkLowering {
   void backward_embedding(std::size_t op);
   void backward_matmul(std::size_t op);
   void backward_norm(std::size_t op);
+  // The call writes gradients that are then summed over devices and added to the weights'.
+  void sum_weight_gradients(std::size_t op, KernelCall& call);
   void backward_attention(std::size_t op);
   void backward_elementwise(std::size_t op);
+  void backward_gated(std::size_t op);
   // An operand of the result's shape has the result's gradient; one that was repeated has the sum.
   void backward_add(std::size_t op);
   void backward_loss(std::size_t op);

@@ -6,6 +6,7 @@
 #include "simulator/check_program.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/lowering/pipeline_order.h"
+#include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"
 
@@ -13,8 +14,7 @@ namespace meshwright {
 namespace {
 
 std::vector<Program> programs_of(const std::string& choices, std::int64_t global_batch,
-                                 const SmallGpt& gpt = {}) {
-  const Model model = small_gpt(gpt);
+                                 const Model& model = small_gpt()) {
   const Plan plan = small_plan(choices, model, global_batch);
   CHECK(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
   auto programs = lower_all(model, plan);
@@ -44,8 +44,12 @@ TEST_CASE("one device only computes") {
 TEST_CASE("every random plan lowers to programs that fit together") {
   CHECK(rc::check("lower and check", [] {
     const RandomChoices choices = random_choices();
-    const Model model = small_gpt({.tied = *rc::gen::arbitrary<bool>()});
-    RC_LOG(choices.text);
+    std::mt19937 generator(*rc::gen::arbitrary<std::uint32_t>());
+    SmallModel small = random_small_model(generator);
+    small.kv_heads = 3;  // as many as tp may be
+    small.layers = 4;    // as many as pp may be
+    const Model model = small_model(small);
+    RC_LOG(choices.text + " " + config_of(small));
     const Plan plan = small_plan(choices.text, model, choices.global_batch);
     RC_ASSERT(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
     const auto programs = lower_all(model, plan);
@@ -63,6 +67,18 @@ TEST_CASE("tensor parallelism moves the published volume") {
   const std::int64_t rows = 2 * 8, sbh = rows * 24, microbatches = 2, layers = 4;
   CHECK(elements_moved(programs[0], Purpose::Tensor) ==
         microbatches * (4 * layers * sbh + 2 * sbh + 3 * rows));
+}
+
+TEST_CASE("separate projections share the sum of their input's gradient") {
+  const std::int64_t rows = 2 * 8, sbh = rows * 16, microbatches = 2, layers = 2;
+  const std::int64_t volume = microbatches * (4 * layers * sbh + 2 * sbh + 3 * rows);
+  const auto moved = [](const char* family) {
+    const Model model = small_model({.family = family});
+    return elements_moved(programs_of("tp=2,microbatch=2", 4, model)[0], Purpose::Tensor);
+  };
+  CHECK(moved("llama") == volume);
+  // The gains of q and k, 4 each, are shared by heads of different devices.
+  CHECK(moved("qwen3") == volume + microbatches * layers * 2 * 4);
 }
 
 TEST_CASE("data parallelism reduces every gradient once a step, ZeRO-1 gathers every weight") {
