@@ -5,6 +5,7 @@
 #include "simulator/engine/simulate.h"
 #include "simulator/report.h"
 #include "tests/laws/training.h"
+#include "tests/simulator/small_models.h"
 #include "tests/test_scale.h"
 
 // The law: every plan trains like one device.
@@ -19,7 +20,7 @@ Trained one_device(const Model& model, std::int64_t global_batch, Precision prec
 
 // A plan, a batch and a model, all from one seed.
 struct Case {
-  SmallGpt gpt;
+  SmallModel model;
   std::string choices;
   std::int64_t global_batch = 1;
 };
@@ -34,14 +35,10 @@ Case random_case(std::uint32_t seed) {
     return std::string(key) + "=" + std::to_string(value);
   };
   Case random;
-  random.gpt = {.hidden = 12 * between(1, 3),
-                .layers = between(2, 4),
-                .heads = between(0, 1) ? 4 : 3,
-                .vocabulary = between(11, 50),
-                .dropout = between(0, 1) ? 0.1 : 0.0,
-                .tied = between(0, 1) == 1};
-  const std::int64_t dp = between(1, 3), tp = between(1, 3);
-  const std::int64_t pp = between(1, std::min<std::int64_t>(random.gpt.layers, 16 / (dp * tp)));
+  random.model = random_small_model(generator);
+  const std::int64_t dp = between(1, 3);
+  const std::int64_t tp = between(1, std::min<std::int64_t>(random.model.kv_heads, 3));
+  const std::int64_t pp = between(1, std::min<std::int64_t>(random.model.layers, 16 / (dp * tp)));
   const std::int64_t microbatch = between(1, 2);
   random.global_batch = dp * microbatch * between(1, 3);
   random.choices = text("dp", dp) + "," + text("tp", tp) + "," + text("pp", pp) + "," +
@@ -65,19 +62,36 @@ TEST_CASE("every random plan gives the one-device losses, gradients and weights 
   for (int i = 0; i < count; ++i) {
     const auto seed = static_cast<std::uint32_t>(1000 + i);
     const Case random = random_case(seed);
-    CAPTURE(seed, random.choices, random.global_batch, random.gpt.hidden, random.gpt.layers,
-            random.gpt.heads, random.gpt.vocabulary, random.gpt.dropout, random.gpt.tied);
-    const Model model = small_gpt(random.gpt);
+    const std::string config = config_of(random.model);
+    CAPTURE(seed, config, random.choices, random.global_batch);
+    const Model model = small_model(random.model);
     const Trained expected = one_device(model, random.global_batch, Precision::FP64);
     const Trained found = train_choices(model, random.choices, random.global_batch);
     const double error = std::max({largest_error(expected.losses, found.losses),
                                    largest_error(expected.gradients, found.gradients),
-                                   largest_error(expected.weights, found.weights)});
+                                   largest_weight_error(expected, found)});
     CHECK(error <= 1e-10);
     CHECK(largest_error(expected.norms, found.norms) <= 1e-10);
     worst = std::max(worst, error);
   }
   std::cout << count << " plans, largest error " << worst << "\n";
+}
+
+TEST_CASE("every family gives the one-device result under one plan of every kind") {
+  for (const std::string family : kSmallFamilies) {
+    SmallModel small{.family = family, .kv_heads = 3, .window = 5, .dropout = 0.1, .rotated = 0.5};
+    small.layers = 3;
+    const Model model = small_model(small);
+    const Trained expected = one_device(model, 4, Precision::FP64);
+    for (const char* choices : {"dp=2,zero=1,microbatch=1", "tp=3,microbatch=2",
+                                "pp=3,microbatch=1", "dp=2,tp=2,pp=2,zero=1,microbatch=1"}) {
+      CAPTURE(family, choices);
+      const Trained found = train_choices(model, choices, 4);
+      CHECK(largest_error(expected.losses, found.losses) <= 1e-10);
+      CHECK(largest_error(expected.gradients, found.gradients) <= 1e-10);
+      CHECK(largest_weight_error(expected, found) <= 1e-10);
+    }
+  }
 }
 
 TEST_CASE("fp32 losses of a plan stay within 1e-5 of one device over 20 steps") {
