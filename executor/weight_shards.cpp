@@ -38,8 +38,8 @@ std::vector<bool> final_elements(const Program& program, BufferId buffer) {
   return valid;
 }
 
-void put_shard(const WeightShard& shard, const std::vector<double>& values,
-               const std::vector<bool>* valid, GlobalTensors& tensors) {
+void put_shard(const WeightShard& shard, const BucketPart& part, const std::vector<bool>* valid,
+               GlobalTensors& tensors) {
   GlobalTensor& tensor = tensors[shard.name];
   if (tensor.values.empty()) {
     tensor.shape = global_shape(shard);
@@ -48,9 +48,10 @@ void put_shard(const WeightShard& shard, const std::vector<double>& values,
     tensor.values.assign(count, std::numeric_limits<double>::quiet_NaN());
   }
   for_each_element(shard, [&](std::int64_t local, std::int64_t global) {
-    const auto from = static_cast<std::size_t>(local);
-    if (valid == nullptr || (*valid)[from])
-      tensor.values[static_cast<std::size_t>(global)] = values[from];
+    if (local < part.first) return;
+    const auto from = static_cast<std::size_t>(local - part.first);
+    if (from >= part.values.size() || (valid != nullptr && !(*valid)[from])) return;
+    tensor.values[static_cast<std::size_t>(global)] = part.values[from];
   });
 }
 

@@ -11,7 +11,7 @@ namespace meshwright {
 
 std::vector<std::int64_t> global_shape(const WeightShard& shard);
 
-// Calls use(offset in the shard's buffers, row-major index in the whole weight) for every element.
+// Calls use(offset in the shard's bucket, row-major index in the whole weight) for every element.
 template <class Use>
 void for_each_element(const WeightShard& shard, Use use) {
   std::vector<std::int64_t> at(shard.sizes.size(), 0);
@@ -34,9 +34,15 @@ void for_each_element(const WeightShard& shard, Use use) {
 // sum that a reduce-scatter has left behind.
 std::vector<bool> final_elements(const Program& program, BufferId buffer);
 
-// Puts elements of a shard into the whole weight; `values` is the shard's whole buffer, of which
-// `valid` says what counts; null: all.
-void put_shard(const WeightShard& shard, const std::vector<double>& values,
-               const std::vector<bool>* valid, GlobalTensors& tensors);
+// What a buffer holds of a bucket: its numbers, and the element of the bucket that is the first.
+struct BucketPart {
+  const std::vector<double>& values;
+  std::int64_t first = 0;
+};
+
+// Puts those elements of a shard that are in the part into the whole weight; `valid` says, by
+// element of the part, what counts; null: all.
+void put_shard(const WeightShard& shard, const BucketPart& part, const std::vector<bool>* valid,
+               GlobalTensors& tensors);
 
 }  // namespace meshwright

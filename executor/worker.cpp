@@ -30,7 +30,7 @@ ByTask kept_buffers(const Program& program, bool gradients) {
   if (program.loss) wanted[program.loss->index()] = true;
   if (program.clip) wanted[program.clip->index()] = true;
   for (const WeightShard& shard : program.weights) {
-    if (gradients) wanted[shard.gradient.index()] = true;
+    if (gradients && shard.gradient) wanted[shard.gradient->index()] = true;
   }
   ByTask kept(program.tasks.size());
   for (std::size_t t = program.tasks.size(); t-- > 0;) {
@@ -81,8 +81,10 @@ void Worker::initialize(const Initializer& initializer) {
   }
   for (const WeightShard& shard : program_.weights) {
     const WeightValues values = initializer(shard.name, global_shape(shard));
+    const std::int64_t count = program_.buffers[shard.weight.index()].count;
     for_each_element(shard, [&](std::int64_t local, std::int64_t global) {
-      set_number(shard.weight, local, values(global));
+      const std::int64_t at = local - shard.weight_first;
+      if (at >= 0 && at < count) set_number(shard.weight, at, values(global));
     });
   }
 }
@@ -188,18 +190,19 @@ void Worker::put_weights(GlobalTensors& tensors) const {
   for (const WeightShard& shard : program_.weights) {
     std::vector<double>& buffer = values[shard.weight];
     if (buffer.empty()) buffer = numbers_in(shard.weight);
-    put_shard(shard, buffer, nullptr, tensors);
+    put_shard(shard, {buffer, shard.weight_first}, nullptr, tensors);
   }
 }
 
 void Worker::put_gradients(GlobalTensors& tensors) const {
   std::map<BufferId, std::vector<bool>> final_ones;
   for (const WeightShard& shard : program_.weights) {
-    const auto values = values_.find(shard.gradient);
+    if (!shard.gradient) continue;
+    const auto values = values_.find(*shard.gradient);
     if (values == values_.end()) continue;
-    std::vector<bool>& valid = final_ones[shard.gradient];
-    if (valid.empty()) valid = final_elements(program_, shard.gradient);
-    put_shard(shard, values->second, &valid, tensors);
+    std::vector<bool>& valid = final_ones[*shard.gradient];
+    if (valid.empty()) valid = final_elements(program_, *shard.gradient);
+    put_shard(shard, {values->second, shard.gradient_first}, &valid, tensors);
   }
 }
 

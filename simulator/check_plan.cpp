@@ -90,7 +90,6 @@ class PlanCheck {
   }
 
   void check_state() {
-    if (plan_.zero > 1) add("zero={}: only 0 and 1 are lowered yet", plan_.zero);
     if (!plan_.recompute.empty()) add("recomputation is not lowered yet");
     // Fewer bits need copies of weights, gradients and optimizer state in fp32.
     if (plan_.precision != Precision::FP32 && plan_.precision != Precision::FP64) {
@@ -175,12 +174,7 @@ class PlanCheck {
       }
     }
     check_pieces(planned);
-    for (const GraphWeight& weight : planned.graph.weights) {
-      if (weight.frozen) {
-        add("{}: frozen weights are not lowered yet", printable(weight.name));
-        break;
-      }
-    }
+    check_frozen(planned.graph);
     if (planned.graph.ops.back().kind != OpKind::CrossEntropy) {
       add("the model has no loss to train with");
     }
@@ -210,6 +204,34 @@ class PlanCheck {
   static bool takes_gaps(OpKind kind) {
     return kind == OpKind::Attention || kind == OpKind::Rope || kind == OpKind::Activation ||
            kind == OpKind::GatedActivation || kind == OpKind::Scale || kind == OpKind::Dropout;
+  }
+
+  void check_frozen(const OpGraph& graph) {
+    const auto is_frozen = [](const GraphWeight& weight) { return weight.frozen; };
+    if (!graph.weights.empty() && std::ranges::all_of(graph.weights, is_frozen)) {
+      add("all weights are frozen: there is nothing to train");
+    }
+    for (const GraphOp& op : graph.ops) {
+      const auto frozen = std::ranges::count_if(
+          op.weights, [&](WeightId weight) { return graph.weights[weight.index()].frozen; });
+      if (frozen == 0 || frozen == std::ssize(op.weights)) continue;
+      add("op {}: some of its weights are frozen and others not, which is not lowered yet",
+          printable(op.name));
+      return;
+    }
+  }
+
+  // Whether an op of this name hands a gradient on.
+  bool passes_gradient(const std::string& name) const {
+    for (const Block& block : model_.blocks) {
+      for (const Op& op : block.ops) {
+        if (op.name == name && !op.inputs.empty() &&
+            block.tensors[op.inputs[0].index()].needs_gradient) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   void check_layouts() {
@@ -247,7 +269,8 @@ class PlanCheck {
     const bool matmul = view.op->kind == OpKind::Matmul;
     const bool reduces = sums && (matmul || view.op->kind == OpKind::Embedding);
     check_steps(layout, "relayout", layout.relayout, reduces);
-    check_steps(layout, "gradient_relayout", layout.gradient_relayout, widens && matmul);
+    check_steps(layout, "gradient_relayout", layout.gradient_relayout,
+                widens && matmul && passes_gradient(layout.op));
   }
 
   void check_axes(const OpLayout& layout, const Dim& dim, const std::vector<std::string>& axes) {

@@ -101,12 +101,32 @@ class ProgramCheck {
         if (writes_operand(program_, task, o)) is_written[buffers[o].index()] = true;
       }
     }
+    const std::vector<bool> beside = written_beside(is_read);
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
-      if (!program_.buffers[b].persistent && !is_read[b]) {
+      if (!program_.buffers[b].persistent && !is_read[b] && !beside[b]) {
         problems_.push_back(fmt::format("device {}: nothing reads {}", program_.device.index(),
                                         program_.buffers[b].name));
       }
     }
+  }
+
+  // By buffer: whether a task that writes something of use writes it too, such as the statistics
+  // of a normalization that no gradient goes back through.
+  std::vector<bool> written_beside(const std::vector<bool>& is_read) const {
+    std::vector<bool> beside(program_.buffers.size());
+    for (const Task& task : program_.tasks) {
+      const auto buffers = program_.operands_of(task);
+      bool useful = false;
+      for (std::size_t o = 0; o < buffers.size(); ++o) {
+        const std::size_t b = buffers[o].index();
+        useful |=
+            writes_operand(program_, task, o) && (is_read[b] || program_.buffers[b].persistent);
+      }
+      for (const BufferId buffer : buffers) {
+        if (useful) beside[buffer.index()] = true;
+      }
+    }
+    return beside;
   }
 
   // What is known to be finished when a task starts: of each lane, how many of its tasks. A task

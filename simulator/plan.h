@@ -81,6 +81,9 @@ struct Plan {
   int zero = 0;                   // what dp shards: 1 optimizer, 2 gradients, 3 weights
   Bytes bucket = 25_MiB;          // gradients that are reduced together
   bool overlap_gradients = true;  // reduce a bucket as soon as it is complete
+  // With zero=3: how many buckets ahead of its first use a bucket's weights are gathered, within an
+  // entry of the order; 0: right before it.
+  std::int64_t prefetch = 1;
   std::vector<std::vector<OrderEntry>> order;  // of each slot
   friend bool operator==(const Plan&, const Plan&) = default;
 };

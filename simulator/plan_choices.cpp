@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kKeys =
     "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, sequence_parallel, schedule, recompute, "
-    "bucket, overlap";
+    "bucket, overlap, prefetch";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
   throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
@@ -58,6 +58,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.sequence_parallel = yes_or_no(key, value);
   } else if (key == "overlap") {
     choices.overlap = yes_or_no(key, value);
+  } else if (key == "prefetch") {
+    choices.prefetch = whole_number(key, value, 0, kMost);
   } else if (key == "schedule") {
     if (value != "1f1b" && value != "gpipe") fail(key, value, "1f1b or gpipe");
     choices.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneForwardOneBackward;

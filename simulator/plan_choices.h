@@ -24,6 +24,7 @@ struct PlanChoices {
   std::string recompute = "none";
   Bytes bucket = 25_MiB;
   bool overlap = true;
+  std::int64_t prefetch = 1;
   friend bool operator==(const PlanChoices&, const PlanChoices&) = default;
 };
 

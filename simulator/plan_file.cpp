@@ -156,7 +156,8 @@ std::string plan_text(const Plan& plan) {
                {"micro_batch", plan.micro_batch},
                {"zero", plan.zero},
                {"bucket_bytes", plan.bucket.value()},
-               {"overlap_gradients", plan.overlap_gradients}};
+               {"overlap_gradients", plan.overlap_gradients},
+               {"prefetch", plan.prefetch}};
   json["slots"] = json["chunks"] = json["layouts"] = json["recompute"] = json["order"] =
       Json::array();
   for (const Slot& slot : plan.slots) json["slots"].push_back(slot_json(slot));
@@ -189,6 +190,7 @@ Plan read_plan(const JsonInput& json) {
   plan.zero = static_cast<int>(json.at("zero").integer(0, 3));
   plan.bucket = Bytes(json.at("bucket_bytes").integer(1, kMost));
   plan.overlap_gradients = json.required<bool>("overlap_gradients");
+  plan.prefetch = json.at("prefetch").integer(0, kMost);
   for (const JsonInput& slot : json.at("slots").elements()) plan.slots.push_back(read_slot(slot));
   for (const JsonInput& chunk : json.at("chunks").elements()) {
     plan.chunks.push_back(read_chunk(chunk));

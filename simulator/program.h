@@ -64,8 +64,12 @@ struct WeightShard {
   std::string name;
   std::vector<GlobalExtent> place;  // start and whole size of each dimension
   std::vector<std::int64_t> sizes;  // of the shard
-  BufferId weight, gradient;
-  std::int64_t offset = 0;  // in both, in elements
+  BufferId weight;
+  std::optional<BufferId> gradient;  // none: the weight is frozen
+  std::int64_t offset = 0;           // in the bucket, in elements
+  // Element of the bucket that the buffer's first one is. Where a buffer ends before the shard
+  // does, or starts after it, other devices hold the rest.
+  std::int64_t weight_first = 0, gradient_first = 0;
   // Elements of the flattened shard whose final gradient and optimizer state the device holds.
   std::int64_t owned_first = 0, owned_count = 0;
   bool counted = true;  // false where another device counts the same numbers

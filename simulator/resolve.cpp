@@ -216,6 +216,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   plan.zero = choices.zero;
   plan.bucket = choices.bucket;
   plan.overlap_gradients = choices.overlap;
+  plan.prefetch = choices.prefetch;
   const std::int64_t microbatches = microbatch_count(plan);
   plan.order = choices.schedule == Schedule::GPipe
                    ? gpipe(choices.pp, microbatches)

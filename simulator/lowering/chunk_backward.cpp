@@ -76,6 +76,7 @@ View ChunkLowering::gradient(TensorId tensor) {
 
 void ChunkLowering::backward(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
+  if (!needs_gradient(entry.outputs[0])) return;
   switch (entry.kind) {
     case OpKind::Embedding:
       return backward_embedding(op);
@@ -100,6 +101,10 @@ void ChunkLowering::backward(std::size_t op) {
     default:  // a split has nothing to do
       return;
   }
+}
+
+bool ChunkLowering::trains(std::size_t op) const {
+  return !graph_.weights[graph_.ops[op].weights[0].index()].frozen;
 }
 
 void ChunkLowering::emit_weight_gradient(std::size_t op, KernelCall& call) {
@@ -138,6 +143,7 @@ void ChunkLowering::backward_matmul(std::size_t op) {
     emit(call.write(dx, in));
     known = dx;
   }
+  if (!trains(op)) return;
   const View dw = weight_gradient(op, entry.weights[0]);
   KernelCall call(KernelKind::Matmul, KernelPart::WeightGradient, entry);
   call.read(x, in).read(dy, rows).write(dw, weight_matrix(op, dw));
@@ -165,6 +171,7 @@ void ChunkLowering::backward_norm(std::size_t op) {
     emit(call.write(dx, shape));
     known = dx;
   }
+  if (!trains(op)) return;
   KernelCall call(norm_kernel(entry), KernelPart::WeightGradient, entry);
   call.read(x, shape);
   for (const View& kept : statistics) call.read(kept);

@@ -27,8 +27,7 @@ std::size_t ChunkLowering::slot_of(std::size_t op) const {
 FragmentBufferId ChunkLowering::add_buffer(std::string name, std::int64_t count,
                                            BufferElement element, Component component) {
   fragment_.buffers.push_back(
-      {{.name = std::move(name), .count = count, .element = element, .component = component},
-       std::nullopt});
+      {{.name = std::move(name), .count = count, .element = element, .component = component}});
   return FragmentBufferId(fragment_.buffers.size() - 1);
 }
 
@@ -36,6 +35,13 @@ FragmentBufferId ChunkLowering::persistent(BufferId id) {
   const auto [entry, added] =
       persistent_.try_emplace(id, FragmentBufferId(fragment_.buffers.size()));
   if (added) fragment_.buffers.push_back({program_.buffers[id.index()], id});
+  return entry->second;
+}
+
+FragmentBufferId ChunkLowering::whole_bucket(std::size_t bucket, Component component) {
+  const WholeBucket whole{bucket, component};
+  const auto [entry, added] = whole_.try_emplace(whole, FragmentBufferId(fragment_.buffers.size()));
+  if (added) fragment_.buffers.push_back({.buffer = {}, .whole = whole});
   return entry->second;
 }
 
@@ -96,15 +102,19 @@ const View& ChunkLowering::value(TensorId tensor) {
 }
 
 View ChunkLowering::weight(std::size_t op, WeightId id) {
-  const WeightShard& shard = program_.weights[weights_.use(op, id).shard];
-  return {persistent(shard.weight), dense_operand(shard.sizes, BufferElement::Real, shard.offset)};
+  const WeightUsed& use = weights_.use(op, id);
+  const WeightShard& shard = program_.weights[use.shard];
+  const bool shards = weights_.buckets[use.bucket].shards_weights;
+  return {shards ? whole_bucket(use.bucket, Component::Weights) : persistent(shard.weight),
+          dense_operand(shard.sizes, BufferElement::Real, shard.offset)};
 }
 
 View ChunkLowering::weight_gradient(std::size_t op, WeightId id) {
   const WeightUsed& use = weights_.use(op, id);
   const WeightShard& shard = program_.weights[use.shard];
   if (use.own_gradient) return {persistent(*use.own_gradient), dense_operand(shard.sizes)};
-  return {persistent(shard.gradient),
+  const bool shards = weights_.buckets[use.bucket].shards_gradients;
+  return {shards ? whole_bucket(use.bucket, Component::Gradients) : persistent(*shard.gradient),
           dense_operand(shard.sizes, BufferElement::Real, shard.offset)};
 }
 

@@ -48,6 +48,7 @@ class ChunkLowering {
   FragmentBufferId add_buffer(std::string name, std::int64_t count, BufferElement element,
                               Component component = Component::Activations);
   FragmentBufferId persistent(BufferId id);
+  FragmentBufferId whole_bucket(std::size_t bucket, Component component);
   View new_view(const std::string& name, std::vector<std::int64_t> sizes,
                 BufferElement element = BufferElement::Real,
                 Component component = Component::Activations);
@@ -125,6 +126,8 @@ class ChunkLowering {
   // The finished gradient: everything that adds to it has been computed.
   View gradient(TensorId tensor);
   void backward(std::size_t op);
+  // Whether the op's weights are trained; check_plan wants all of them or none.
+  bool trains(std::size_t op) const;
   void emit_weight_gradient(std::size_t op, KernelCall& call);
   void backward_embedding(std::size_t op);
   void backward_matmul(std::size_t op);
@@ -150,6 +153,7 @@ class ChunkLowering {
   Fragment fragment_;
   std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written
   std::map<BufferId, FragmentBufferId> persistent_;
+  std::map<WholeBucket, FragmentBufferId> whole_;
   std::map<TensorId, View> values_;
   std::map<std::size_t, std::vector<View>> statistics_;  // by op
   std::map<TensorId, GradientSum> gradients_;

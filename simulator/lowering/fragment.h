@@ -11,10 +11,19 @@ namespace meshwright {
 
 using FragmentBufferId = Id<struct FragmentBufferTag>;
 
-// A buffer of a fragment: one of the program's that is always there, or one for every micro-batch.
+// A bucket's weights or gradients whole, where dp shards them: one buffer for every entry.
+struct WholeBucket {
+  std::size_t bucket = 0;
+  Component component = Component::Weights;
+  friend auto operator<=>(const WholeBucket&, const WholeBucket&) = default;
+};
+
+// A buffer of a fragment: one of the program's that is always there, a bucket that is whole for a
+// while, or one for every micro-batch.
 struct FragmentBuffer {
   Buffer buffer;
-  std::optional<BufferId> persistent;
+  std::optional<BufferId> persistent = {};
+  std::optional<WholeBucket> whole = {};
 };
 
 struct FragmentTask {

@@ -32,7 +32,9 @@ class StepEnd {
     add_tied();
     ++time_;
     for (std::size_t b = 0; b < weights_.buckets.size(); ++b) {
-      if (!synced[b]) add_bucket_sync(writer_, weights_.buckets[b], plan_, placement_, next());
+      const Bucket& bucket = weights_.buckets[b];
+      if (synced[b] || !bucket.gradients || bucket.shards_gradients) continue;
+      add_bucket_sync(writer_, bucket, plan_, placement_, next());
     }
     ++time_;
     if (program_.loss) {
@@ -67,7 +69,7 @@ class StepEnd {
                                  .purpose = Purpose::Tied,
                                  .group = group,
                                  .count = count},
-                                bucket.gradients, next());
+                                *bucket.gradients, next());
     }
   }
 
@@ -77,7 +79,7 @@ class StepEnd {
     kernel.has_addend = true;
     kernel.name = program_.weights[use.shard].name;
     writer_.add_kernel_task(std::move(kernel),
-                            {*use.own_gradient, bucket.gradients, bucket.gradients}, next());
+                            {*use.own_gradient, *bucket.gradients, *bucket.gradients}, next());
   }
 
   // Devices whose gradients together are all gradients, each counted once.
@@ -97,6 +99,7 @@ class StepEnd {
   // The parts of the buckets that this device counts: neighbours are joined.
   void add_counted(Kernel& kernel, std::vector<BufferId>& buffers) const {
     for (const Bucket& bucket : weights_.buckets) {
+      if (!bucket.gradients) continue;
       std::optional<std::int64_t> end;  // of the part before
       for (const std::size_t index : bucket.shards) {
         const WeightShard& shard = program_.weights[index];
@@ -105,8 +108,8 @@ class StepEnd {
         if (end == first) {
           kernel.operands.back().sizes[0] += shard.owned_count;
         } else {
-          kernel.operands.push_back(range(first, shard.owned_count));
-          buffers.push_back(bucket.gradients);
+          kernel.operands.push_back(range(first - bucket.gradients_first(), shard.owned_count));
+          buffers.push_back(*bucket.gradients);
         }
         end = first + shard.owned_count;
       }
@@ -157,9 +160,11 @@ class StepEnd {
 
   // Weights that decay and weights that do not apart, as far as this device updates them.
   void add_update(const Bucket& bucket) {
+    if (!bucket.gradients) return;
     add_adam(bucket, 0, bucket.decayed, true);
-    add_adam(bucket, bucket.decayed, bucket.count, false);
-    if (plan_.zero == 0) return;
+    add_adam(bucket, bucket.decayed, bucket.filled, false);
+    // Weights that are sharded are gathered before they are used.
+    if (plan_.zero == 0 || bucket.shards_weights) return;
     writer_.add_transfer_task({.kind = TransferKind::AllGather,
                                .purpose = Purpose::Weights,
                                .group = placement_.group("dp"),
@@ -172,13 +177,15 @@ class StepEnd {
     end = std::min(end, bucket.own_first + bucket.own_count);
     if (first >= end) return;
     Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step};
-    kernel.operands = {range(first, end - first), doubles(2), range(first, end - first, true),
-                       range(first - bucket.own_first, end - first, true),
-                       range(first - bucket.own_first, end - first, true)};
+    const std::int64_t count = end - first;
+    kernel.operands = {range(first - bucket.gradients_first(), count), doubles(2),
+                       range(first - bucket.weights_first(), count, true),
+                       range(first - bucket.own_first, count, true),
+                       range(first - bucket.own_first, count, true)};
     kernel.decay = decay;
     writer_.add_kernel_task(std::move(kernel),
-                            {bucket.gradients, *program_.clip, bucket.weights, bucket.first_moment,
-                             bucket.second_moment},
+                            {*bucket.gradients, *program_.clip, bucket.weights,
+                             *bucket.first_moment, *bucket.second_moment},
                             next());
   }
 
@@ -200,7 +207,7 @@ void add_bucket_sync(ProgramWriter& writer, const Bucket& bucket, const Plan& pl
        .purpose = Purpose::Gradients,
        .group = placement.group("dp"),
        .count = bucket.count},
-      bucket.gradients, key);
+      *bucket.gradients, key);
 }
 
 void add_step_end(ProgramWriter& writer, const Program& program, const WeightBuckets& weights,

@@ -10,6 +10,7 @@
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/program_writer.h"
+#include "simulator/lowering/sharded_buckets.h"
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
@@ -27,9 +28,10 @@ class OrderWriter {
         weights_(weights),
         plan_(plan),
         placement_(placement),
+        sharded_(writer, weights, plan, placement),
         synced_(weights.buckets.size(), false),
         missing_(weights.buckets.size(), 0) {
-    for (const WeightUsed& use : weights.uses) ++missing_[bucket_of(use)];
+    for (const WeightUsed& use : weights.uses) ++missing_[use.bucket];
   }
 
   void add_chunk(std::int32_t chunk, Fragment fragment) {
@@ -45,13 +47,15 @@ class OrderWriter {
     for (std::size_t i = 0; i < order.size(); ++i) {
       write_entry(order[i], times[placement_.slot()][i]);
     }
+    sharded_.finish(key_);
     return synced_;
   }
 
  private:
   struct ChunkState {
     Fragment fragment;
-    std::map<std::int32_t, std::vector<BufferId>> buffers = {};  // by micro-batch
+    // By micro-batch; none: a whole bucket, which belongs to an entry.
+    std::map<std::int32_t, std::vector<std::optional<BufferId>>> buffers = {};
     std::map<const FragmentTask*, std::array<std::optional<std::uint32_t>, 2>> kernels = {};
     bool loss_started = false, gradients_started = false;
     std::int64_t gradients_left = 0;  // entries that compute them
@@ -61,35 +65,42 @@ class OrderWriter {
     return entry.kind == EntryKind::Backward || entry.kind == EntryKind::WeightGradient;
   }
 
-  std::size_t bucket_of(const WeightUsed& use) const {
-    const auto found =
-        std::find_if(weights_.buckets.begin(), weights_.buckets.end(), [&](const Bucket& bucket) {
-          return std::find(bucket.shards.begin(), bucket.shards.end(), use.shard) !=
-                 bucket.shards.end();
-        });
-    return static_cast<std::size_t>(found - weights_.buckets.begin());
+  static std::vector<const FragmentTask*> tasks_of(const Fragment& fragment, EntryKind kind) {
+    std::vector<const FragmentTask*> tasks;
+    for (const FragmentTask& task :
+         kind == EntryKind::Forward ? fragment.forward : fragment.backward) {
+      const bool weights = task.part == KernelPart::WeightGradient;
+      if (kind == EntryKind::InputGradient && weights) continue;
+      if (kind == EntryKind::WeightGradient && !weights) continue;
+      tasks.push_back(&task);
+    }
+    return tasks;
   }
 
   void write_entry(const OrderEntry& entry, std::int64_t time) {
     ChunkState& chunk = chunks_.at(entry.chunk);
     key_ = {time, static_cast<std::int32_t>(placement_.slot()), 0};
-    const bool forward = entry.kind == EntryKind::Forward;
     const bool last = computes_weights(entry) && --chunk.gradients_left == 0;
-    for (const FragmentTask& task : forward ? chunk.fragment.forward : chunk.fragment.backward) {
-      const bool weights = task.part == KernelPart::WeightGradient;
-      if (entry.kind == EntryKind::InputGradient && weights) continue;
-      if (entry.kind == EntryKind::WeightGradient && !weights) continue;
-      write_task(chunk, task, entry.microbatch);
-      if (last) finish_gradients(task);
+    const auto tasks = tasks_of(chunk.fragment, entry.kind);
+    sharded_.start_entry(chunk.fragment, tasks, entry.microbatch);
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      sharded_.gather_before(t, key_);
+      write_task(chunk, *tasks[t], entry.microbatch);
+      sharded_.scatter_after(*tasks[t], key_);
+      if (last) finish_gradients(*tasks[t]);
     }
-    if (forward) chunk.loss_started = true;
+    sharded_.end_entry(key_);
+    if (entry.kind == EntryKind::Forward) chunk.loss_started = true;
     if (computes_weights(entry)) chunk.gradients_started = true;
   }
 
   void write_task(ChunkState& chunk, const FragmentTask& task, std::int32_t microbatch) {
     const auto& buffers = buffers_of(chunk, microbatch);
     std::vector<BufferId> operands;
-    for (const FragmentBufferId id : task.operands) operands.push_back(buffers[id.index()]);
+    for (const FragmentBufferId id : task.operands) {
+      const auto& whole = chunk.fragment.buffers[id.index()].whole;
+      operands.push_back(whole ? sharded_.buffer_of(*whole) : *buffers[id.index()]);
+    }
     writer_.add_task(task.kind, what_of(chunk, task), std::move(operands), next(), microbatch);
   }
 
@@ -103,8 +114,10 @@ class OrderWriter {
   std::uint32_t what_of(ChunkState& chunk, const FragmentTask& task) {
     const bool sums_loss = task.kind == TaskKind::Kernel && task.kernel.kind == KernelKind::Loss &&
                            task.part == KernelPart::Forward;
+    const bool sums_gradients = !task.gradients.empty() &&
+                                !weights_.buckets[task.gradients.front().bucket].shards_gradients;
     const bool adds =
-        (sums_loss && chunk.loss_started) || (!task.gradients.empty() && chunk.gradients_started);
+        (sums_loss && chunk.loss_started) || (sums_gradients && chunk.gradients_started);
     auto& what = chunk.kernels[&task][adds ? 1 : 0];
     if (what) return *what;
     if (task.kind == TaskKind::Transfer) return *(what = writer_.add_transfer(task.transfer));
@@ -113,12 +126,14 @@ class OrderWriter {
     return *(what = writer_.add_kernel(std::move(kernel)));
   }
 
-  const std::vector<BufferId>& buffers_of(ChunkState& chunk, std::int32_t microbatch) {
+  const std::vector<std::optional<BufferId>>& buffers_of(ChunkState& chunk,
+                                                         std::int32_t microbatch) {
     const auto [entry, added] = chunk.buffers.try_emplace(microbatch);
     if (!added) return entry->second;
     for (const FragmentBuffer& buffer : chunk.fragment.buffers) {
-      entry->second.push_back(buffer.persistent ? *buffer.persistent
-                                                : writer_.add_buffer(buffer.buffer));
+      const bool here = buffer.persistent || buffer.whole;
+      entry->second.push_back(here ? buffer.persistent
+                                   : std::optional(writer_.add_buffer(buffer.buffer)));
     }
     return entry->second;
   }
@@ -126,11 +141,11 @@ class OrderWriter {
   // Once a bucket has all its gradients it can be summed while the backward goes on.
   void finish_gradients(const FragmentTask& task) {
     for (const WeightUsed& use : task.gradients) {
-      const std::size_t number = bucket_of(use);
-      const Bucket& bucket = weights_.buckets[number];
-      if (--missing_[number] > 0 || bucket.tied || !plan_.overlap_gradients) continue;
+      const Bucket& bucket = weights_.buckets[use.bucket];
+      if (--missing_[use.bucket] > 0 || bucket.tied || !plan_.overlap_gradients) continue;
+      if (bucket.shards_gradients) continue;
       add_bucket_sync(writer_, bucket, plan_, placement_, next());
-      synced_[number] = true;
+      synced_[use.bucket] = true;
     }
   }
 
@@ -139,6 +154,7 @@ class OrderWriter {
   const WeightBuckets& weights_;
   const Plan& plan_;
   const Placement& placement_;
+  ShardedBuckets sharded_;
   std::map<std::int32_t, ChunkState> chunks_;
   std::vector<bool> synced_;
   std::vector<std::size_t> missing_;  // uses whose gradient each bucket lacks

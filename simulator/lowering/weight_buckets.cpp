@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <map>
 #include <set>
@@ -41,33 +42,62 @@ class BucketBuilder {
 
   WeightBuckets build() {
     // The last op's gradients are complete first.
-    std::vector<WeightId> order;
     for (auto chunk = plan_.chunks.rbegin(); chunk != plan_.chunks.rend(); ++chunk) {
       if (chunk->slot != placement_.slot()) continue;
-      for (std::size_t op = chunk->end_op; op-- > chunk->first_op;) add_op(op, order);
+      for (std::size_t op = chunk->end_op; op-- > chunk->first_op;) add_op(op);
+      // Whole gradients and weights are there only while an entry, which is of one chunk, runs.
+      if (zero() > 1) finish_open();
     }
-    if (!order.empty()) add_bucket(order, false);
+    finish_open();
     for (const WeightId weight : tied_) add_bucket({weight}, true);
     return std::move(result_);
   }
 
  private:
-  void add_op(std::size_t op, std::vector<WeightId>& order) {
-    for (const WeightId weight : planned_.graph.ops[op].weights) {
+  // Weights that are put together until a bucket is full.
+  struct Open {
+    std::vector<WeightId> weights;
+    Bytes size;
+  };
+
+  // What dp shards here: nothing where there is one replica.
+  int zero() const { return placement_.size("dp") > 1 ? plan_.zero : 0; }
+
+  bool is_frozen(WeightId weight) const { return planned_.graph.weights[weight.index()].frozen; }
+
+  // Whether its gradients come from several places. Those of frozen weights come from nowhere.
+  bool is_tied(WeightId weight) const {
+    return !is_frozen(weight) &&
+           (uses_here_[weight.index()].size() > 1 || slots_[weight.index()].size() > 1);
+  }
+
+  void add_op(std::size_t op) {
+    const auto& weights = planned_.graph.ops[op].weights;
+    // A kernel adds to all the gradients it writes or to none, so they are all whole or all cut.
+    const bool tied = zero() > 1 && std::any_of(weights.begin(), weights.end(),
+                                                [&](WeightId weight) { return is_tied(weight); });
+    for (const WeightId weight : weights) {
       if (!seen_.insert(weight).second) continue;
-      if (uses_here_[weight.index()].size() > 1 || slots_[weight.index()].size() > 1) {
+      if (tied || is_tied(weight)) {
         tied_.push_back(weight);
         continue;
       }
       const Bytes size = bytes_per_element(BufferElement::Real, program_.precision) *
                          product_of(sharding_.weight_sizes(op, weight));
-      if (!order.empty() && filled_ + size > plan_.bucket) {
-        add_bucket(order, false);
-        order.clear();
-      }
-      filled_ += size;
-      order.push_back(weight);
+      Open& open = open_[is_frozen(weight) ? 1 : 0];
+      if (!open.weights.empty() && open.size + size > plan_.bucket) finish(open);
+      open.size += size;
+      open.weights.push_back(weight);
     }
+  }
+
+  void finish(Open& open) {
+    if (!open.weights.empty()) add_bucket(open.weights, false);
+    open = {};
+  }
+
+  void finish_open() {
+    for (Open& open : open_) finish(open);
   }
 
   // Gains and biases do not decay.
@@ -89,12 +119,14 @@ class BucketBuilder {
       const auto& slots = slots_[weights.front().index()];
       bucket.slots.assign(slots.begin(), slots.end());
     }
-    const std::int64_t dp = plan_.zero > 0 ? placement_.size("dp") : 1;
+    bucket.shards_weights = zero() > 2;
+    bucket.shards_gradients = zero() > 1 && !tied;
+    bucket.filled = bucket.count;
+    const std::int64_t dp = zero() > 0 ? placement_.size("dp") : 1;
     bucket.count = (bucket.count + dp - 1) / dp * dp;
     bucket.own_count = bucket.count / dp;
     bucket.own_first = dp > 1 ? placement_.coordinate("dp") * bucket.own_count : 0;
-    add_buffers(bucket);
-    filled_ = 0_B;
+    add_buffers(bucket, is_frozen(weights.front()));
     result_.buckets.push_back(std::move(bucket));
   }
 
@@ -108,8 +140,9 @@ class BucketBuilder {
     shard.counted = is_counted(weight, uses.front());
     const std::size_t index = program_.weights.size();
     for (std::size_t u = 0; u < uses.size(); ++u) {
-      WeightUsed use{.op = uses[u], .weight = weight, .shard = index};
-      if (u > 0) {
+      WeightUsed use{
+          .op = uses[u], .weight = weight, .shard = index, .bucket = result_.buckets.size()};
+      if (u > 0 && !is_frozen(weight)) {
         use.own_gradient = add_buffer(fmt::format("gradient {} of {}", u, shard.name),
                                       product_of(sizes), Component::Gradients);
       }
@@ -130,19 +163,23 @@ class BucketBuilder {
     return placement_.coordinate("tp") == 0;
   }
 
-  void add_buffers(Bucket& bucket) {
+  void add_buffers(Bucket& bucket, bool frozen) {
     const std::size_t number = result_.buckets.size();
-    bucket.weights =
-        add_buffer(fmt::format("weights {}", number), bucket.count, Component::Weights);
-    bucket.gradients =
-        add_buffer(fmt::format("gradients {}", number), bucket.count, Component::Gradients);
-    bucket.first_moment =
-        add_buffer(fmt::format("moments {}", number), bucket.own_count, Component::Optimizer);
-    bucket.second_moment =
-        add_buffer(fmt::format("squares {}", number), bucket.own_count, Component::Optimizer);
+    const auto add = [&](const char* name, bool shards, Component component) {
+      return add_buffer(fmt::format("{} {}", name, number),
+                        shards ? bucket.own_count : bucket.count, component);
+    };
+    bucket.weights = add("weights", bucket.shards_weights, Component::Weights);
+    if (!frozen) {
+      bucket.gradients = add("gradients", bucket.shards_gradients, Component::Gradients);
+      bucket.first_moment = add("moments", true, Component::Optimizer);
+      bucket.second_moment = add("squares", true, Component::Optimizer);
+    }
     for (const std::size_t shard : bucket.shards) {
       program_.weights[shard].weight = bucket.weights;
       program_.weights[shard].gradient = bucket.gradients;
+      program_.weights[shard].weight_first = bucket.weights_first();
+      program_.weights[shard].gradient_first = bucket.gradients_first();
       set_owned(bucket, program_.weights[shard]);
     }
   }
@@ -172,7 +209,7 @@ class BucketBuilder {
   std::vector<std::vector<std::size_t>> uses_here_;  // of each weight: ops of this slot
   std::set<WeightId> seen_;
   std::vector<WeightId> tied_;
-  Bytes filled_;
+  std::array<Open, 2> open_;  // of weights that are trained, and of frozen ones
   WeightBuckets result_;
 };
 

@@ -16,18 +16,28 @@ struct WeightUsed {
   std::size_t op = 0;
   WeightId weight;
   std::size_t shard = 0;                 // index into Program::weights
+  std::size_t bucket = 0;                // that holds it
   std::optional<BufferId> own_gradient;  // none: in the bucket
 };
 
 // Weights that are flattened into one buffer, and so are their gradients and optimizer state.
+// Where dp shards weights or gradients, their buffer holds this device's own part only. A tied
+// weight's gradient is whole even then: slots exchange it before it is summed over the replicas.
 struct Bucket {
-  BufferId weights, gradients, first_moment, second_moment;
+  BufferId weights;
+  std::optional<BufferId> gradients, first_moment, second_moment;  // none: the weights are frozen
+  bool shards_weights = false, shards_gradients = false;
   std::int64_t count = 0;                     // elements, a multiple of dp where that shards them
+  std::int64_t filled = 0;                    // without what makes it a multiple
   std::int64_t decayed = 0;                   // the first ones decay, the rest do not
   std::int64_t own_first = 0, own_count = 0;  // the part this device updates
   std::vector<std::size_t> shards;
   bool tied = false;               // one weight that other slots or several ops use too
   std::vector<std::size_t> slots;  // that hold the tied weight, in order
+
+  // Elements of the bucket that the buffers start at.
+  std::int64_t weights_first() const { return shards_weights ? own_first : 0; }
+  std::int64_t gradients_first() const { return shards_gradients ? own_first : 0; }
 };
 
 struct WeightBuckets {

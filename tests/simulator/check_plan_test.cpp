@@ -19,15 +19,13 @@ Problems problems_of(const Plan& plan) { return check_plan(plan, small_gpt(), te
 
 TEST_CASE("everything wrong with a plan is listed at once") {
   Plan plan = good_plan();
-  plan.zero = 3;
   plan.micro_batch = 3;
   plan.sequence = 17;
   plan.slots[1].devices[0] = DeviceId(0);
   CHECK(problems_of(plan) ==
         Problems{"device 0 stands twice",
                  "a global batch of 4 cannot be cut into dp=2 times micro-batches of 3",
-                 "a sequence of 17: the model has positions for 16",
-                 "zero=3: only 0 and 1 are lowered yet"});
+                 "a sequence of 17: the model has positions for 16"});
 }
 
 TEST_CASE("each mistake in a plan is said in words") {
@@ -128,6 +126,20 @@ TEST_CASE("a pipeline cut between a split and its readers is refused") {
   CHECK(problems_of(plan) ==
         Problems{"op layers.*.attention.split: its pieces are used in a way that is not lowered "
                  "yet"});
+}
+
+TEST_CASE("frozen weights are refused where an op has others too, or there are no others") {
+  const auto problems_with = [](const std::function<bool(const std::string&)>& is_frozen) {
+    OpGraph graph = unroll(small_gpt());
+    for (GraphWeight& weight : graph.weights) weight.frozen = is_frozen(weight.name);
+    const Model model = make_model(with_gradients(graph));
+    return check_plan(small_plan("microbatch=1", model, 2), model, test_cluster());
+  };
+  CHECK(problems_with([](const std::string&) { return true; }) ==
+        Problems{"all weights are frozen: there is nothing to train"});
+  CHECK(problems_with([](const std::string& name) { return name.ends_with("bias"); }) ==
+        Problems{"op layers.0.attention.norm: some of its weights are frozen and others not, which "
+                 "is not lowered yet"});
 }
 
 TEST_CASE("choices that do not fit the model or the cluster are refused together") {

@@ -47,6 +47,8 @@ TEST_CASE("a bad plan file is refused with file, field and reason") {
                 "p.json: precision: expected bf16, fp16, fp32, fp64 or fp8, found \"fp65\"");
   check_refused("\"zero\": 0", "\"zero\": 4",
                 "p.json: zero: expected a whole number from 0 to 3, found 4");
+  check_refused("\"prefetch\": 1", "\"prefetch\": -1",
+                "p.json: prefetch: expected a whole number from 0 to 1099511627776, found -1");
   check_refused("\"zero\": 0", "\"zerro\": 0", "p.json: the field \"zero\" is missing");
   check_refused("\"devices\": \"0-3\"", "\"devices\": \"3-0\"",
                 "p.json: slots[0].devices: expected devices such as \"0-7,16\", found \"3-0\"");
@@ -68,7 +70,8 @@ TEST_CASE("every prefix of a plan file is refused") {
 
 TEST_CASE("the short form is read key by key") {
   const PlanChoices choices = parse_plan_choices(
-      "dp=2,tp=4,pp=3,zero=1,microbatch=5,schedule=gpipe,bucket=1 MiB,overlap=false");
+      "dp=2,tp=4,pp=3,zero=1,microbatch=5,schedule=gpipe,bucket=1 MiB,overlap=false,"
+      "prefetch=2");
   CHECK(choices.dp == 2);
   CHECK(choices.tp == 4);
   CHECK(choices.pp == 3);
@@ -77,6 +80,7 @@ TEST_CASE("the short form is read key by key") {
   CHECK(choices.schedule == Schedule::GPipe);
   CHECK(choices.bucket == 1_MiB);
   CHECK(!choices.overlap);
+  CHECK(choices.prefetch == 2);
   CHECK(parse_plan_choices("") == PlanChoices{});
 }
 
@@ -92,10 +96,12 @@ TEST_CASE("a wrong short form names the key") {
   refused("schedule=zbv", "plan: schedule: expected 1f1b or gpipe, found \"zbv\"");
   refused("recompute=some", "plan: recompute: expected none, selective or full, found \"some\"");
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
+  refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
   refused("pd=2",
           "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
-          "virtual_stages, sequence_parallel, schedule, recompute, bucket, overlap");
+          "virtual_stages, sequence_parallel, schedule, recompute, bucket, overlap, "
+          "prefetch");
 }
 
 }  // namespace meshwright

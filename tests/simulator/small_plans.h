@@ -31,6 +31,22 @@ inline Model small_gpt(const SmallGpt& gpt = {}) {
   return make_model(read_hugging_face(JsonInput::parse(config, "gpt"), "gpt"));
 }
 
+// The embeddings and the first layers are frozen.
+inline Model frozen_gpt(const SmallGpt& gpt, std::int64_t layers) {
+  OpGraph graph = unroll(small_gpt(gpt));
+  const auto is_frozen = [&](const GraphOp& op) {
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      if (op.name.starts_with("layers." + std::to_string(layer) + ".")) return true;
+    }
+    return op.kind == OpKind::Embedding;
+  };
+  for (const GraphOp& op : graph.ops) {
+    if (!is_frozen(op)) continue;
+    for (const WeightId weight : op.weights) graph.weights[weight.index()].frozen = true;
+  }
+  return make_model(with_gradients(std::move(graph)));
+}
+
 inline const Cluster& test_cluster() {
   static const Cluster cluster = find_cluster("h100:8x8", MESHWRIGHT_DATA);
   return cluster;
@@ -59,7 +75,8 @@ inline RandomChoices random_choices() {
   const std::int64_t dp = between(1, 3), tp = between(1, 3), pp = between(1, 4);
   const std::int64_t microbatch = between(1, 2), count = between(1, 5);
   const std::string text = "dp=" + std::to_string(dp) + ",tp=" + std::to_string(tp) +
-                           ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(between(0, 1)) +
+                           ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(between(0, 3)) +
+                           ",prefetch=" + std::to_string(between(0, 3)) +
                            ",microbatch=" + std::to_string(microbatch) +
                            ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") +
                            ",bucket=" + std::to_string(between(1, 40)) +

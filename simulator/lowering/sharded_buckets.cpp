@@ -1,0 +1,164 @@
+#include "simulator/lowering/sharded_buckets.h"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <set>
+
+namespace meshwright {
+namespace {
+
+Operand range(std::int64_t offset, std::int64_t count, bool written = false) {
+  Operand operand = dense_operand({count}, BufferElement::Real, offset);
+  operand.written = written;
+  return operand;
+}
+
+Kernel sum_kernel(std::string name, std::vector<Operand> operands) {
+  Kernel kernel{.kind = KernelKind::Sum,
+                .part = KernelPart::InputGradient,
+                .operands = std::move(operands),
+                .attributes = {},
+                .name = std::move(name)};
+  kernel.has_addend = kernel.operands.size() == 3;
+  return kernel;
+}
+
+OrderKey take(OrderKey& key) {
+  const OrderKey taken = key;
+  ++key.index;
+  return taken;
+}
+
+}  // namespace
+
+void ShardedBuckets::start_entry(const Fragment& fragment,
+                                 const std::vector<const FragmentTask*>& tasks,
+                                 std::int32_t microbatch) {
+  microbatch_ = microbatch;
+  whole_.clear();
+  missing_.clear();
+  complete_.clear();
+  scattered_before_ = scattered_.has_value();
+  gathers_ = gathers_of(fragment, tasks);
+  gathered_ = 0;
+  for (const FragmentTask* task : tasks) {
+    for (const WeightUsed& use : task->gradients) ++missing_[use.bucket];
+  }
+}
+
+std::vector<ShardedBuckets::Gather> ShardedBuckets::gathers_of(
+    const Fragment& fragment, const std::vector<const FragmentTask*>& tasks) const {
+  std::vector<Gather> gathers;
+  std::set<std::size_t> seen;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    for (const FragmentBufferId id : tasks[t]->operands) {
+      const auto& whole = fragment.buffers[id.index()].whole;
+      if (!whole || whole->component != Component::Weights) continue;
+      if (seen.insert(whole->bucket).second) gathers.push_back({whole->bucket, t});
+    }
+  }
+  const auto ahead = static_cast<std::size_t>(plan_.prefetch);
+  for (std::size_t g = gathers.size(); g-- > 0;) {
+    gathers[g].before = g < ahead ? 0 : gathers[g - ahead].before;
+  }
+  return gathers;
+}
+
+void ShardedBuckets::gather_before(std::size_t task, OrderKey& key) {
+  for (; gathered_ < gathers_.size() && gathers_[gathered_].before == task; ++gathered_) {
+    gather(gathers_[gathered_].bucket, key);
+  }
+}
+
+void ShardedBuckets::scatter_after(const FragmentTask& task, OrderKey& key) {
+  for (const WeightUsed& use : task.gradients) {
+    if (--missing_.at(use.bucket) > 0 || !weights_.buckets[use.bucket].shards_gradients) continue;
+    if (plan_.overlap_gradients) {
+      scatter(use.bucket, key);
+    } else {
+      complete_.push_back(use.bucket);
+    }
+  }
+}
+
+void ShardedBuckets::end_entry(OrderKey& key) {
+  for (const std::size_t bucket : complete_) {
+    scatter(bucket, key);
+    keep_scattered(key);
+  }
+  if (scattered_before_) keep_scattered(key);
+}
+
+BufferId ShardedBuckets::buffer_of(const WholeBucket& whole) {
+  const auto found = whole_.find(whole);
+  if (found != whole_.end()) return found->second;
+  const BufferId buffer = writer_.add_buffer(
+      {.name = fmt::format("whole {} {}", to_text(whole.component), whole.bucket),
+       .count = weights_.buckets[whole.bucket].count,
+       .component = whole.component});
+  return whole_.emplace(whole, buffer).first->second;
+}
+
+// Transfers work in place, so the own part is put where it belongs first.
+void ShardedBuckets::gather(std::size_t number, OrderKey& key) {
+  const Bucket& bucket = weights_.buckets[number];
+  Written& written = written_[number];
+  const BufferId whole = buffer_of({number, Component::Weights});
+  const Kernel copy =
+      sum_kernel(fmt::format("weights {}", number),
+                 {range(0, bucket.own_count), range(bucket.own_first, bucket.own_count, true)});
+  add_kernel(written.copy, copy, {bucket.weights, whole}, key, microbatch_);
+  add_transfer(written.gather, TransferKind::AllGather, Purpose::Weights, number, whole, key);
+}
+
+void ShardedBuckets::scatter(std::size_t number, OrderKey& key) {
+  keep_scattered(key);
+  const BufferId whole = buffer_of({number, Component::Gradients});
+  add_transfer(written_[number].scatter, TransferKind::ReduceScatter, Purpose::Gradients, number,
+               whole, key);
+  scattered_ = Scattered{number, whole, microbatch_};
+}
+
+void ShardedBuckets::keep_scattered(OrderKey& key) {
+  if (!scattered_) return;
+  const Bucket& bucket = weights_.buckets[scattered_->bucket];
+  Written& written = written_[scattered_->bucket];
+  const BufferId own = *bucket.gradients;
+  std::vector<Operand> operands = {range(bucket.own_first, bucket.own_count)};
+  std::vector<BufferId> buffers = {scattered_->whole};
+  if (written.has_gradients) {
+    operands.push_back(range(0, bucket.own_count));
+    buffers.push_back(own);
+  }
+  operands.push_back(range(0, bucket.own_count, true));
+  buffers.push_back(own);
+  const Kernel kernel =
+      sum_kernel(fmt::format("gradients {}", scattered_->bucket), std::move(operands));
+  add_kernel(written.has_gradients ? written.add : written.set, kernel, std::move(buffers), key,
+             scattered_->microbatch);
+  written.has_gradients = true;
+  scattered_.reset();
+  scattered_before_ = false;
+}
+
+void ShardedBuckets::add_kernel(std::optional<std::uint32_t>& what, const Kernel& kernel,
+                                std::vector<BufferId> operands, OrderKey& key,
+                                std::int32_t microbatch) {
+  if (!what) what = writer_.add_kernel(kernel);
+  writer_.add_task(TaskKind::Kernel, *what, std::move(operands), take(key), microbatch);
+}
+
+void ShardedBuckets::add_transfer(std::optional<std::uint32_t>& what, TransferKind kind,
+                                  Purpose purpose, std::size_t bucket, BufferId buffer,
+                                  OrderKey& key) {
+  if (!what) {
+    what = writer_.add_transfer({.kind = kind,
+                                 .purpose = purpose,
+                                 .group = group_,
+                                 .count = weights_.buckets[bucket].count});
+  }
+  writer_.add_task(TaskKind::Transfer, *what, {buffer}, take(key), microbatch_);
+}
+
+}  // namespace meshwright
