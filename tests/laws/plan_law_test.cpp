@@ -21,6 +21,7 @@ Trained one_device(const Model& model, std::int64_t global_batch, Precision prec
 // A plan, a batch and a model, all from one seed.
 struct Case {
   SmallModel model;
+  std::optional<std::int64_t> frozen;  // a GPT instead, with its embeddings and so many layers
   std::string choices;
   std::int64_t global_batch = 1;
 };
@@ -36,16 +37,20 @@ Case random_case(std::uint32_t seed) {
   };
   Case random;
   random.model = random_small_model(generator);
+  if (between(0, 4) == 0) random.frozen = between(0, 2);
   const std::int64_t dp = between(1, 3);
-  const std::int64_t tp = between(1, std::min<std::int64_t>(random.model.kv_heads, 3));
-  const std::int64_t pp = between(1, std::min<std::int64_t>(random.model.layers, 16 / (dp * tp)));
+  const std::int64_t tp =
+      between(1, random.frozen ? 3 : std::min<std::int64_t>(random.model.kv_heads, 3));
+  // Frozen layers and the first that trains are blocks of their own, where no pipeline is cut.
+  const std::int64_t cuts = random.frozen ? 3 : random.model.layers;
+  const std::int64_t pp = between(1, std::min<std::int64_t>(cuts, 16 / (dp * tp)));
   const std::int64_t microbatch = between(1, 2);
   random.global_batch = dp * microbatch * between(1, 3);
-  random.choices = text("dp", dp) + "," + text("tp", tp) + "," + text("pp", pp) + "," +
-                   text("zero", between(0, 1)) + "," + text("microbatch", microbatch) +
-                   ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") + "," +
-                   text("bucket", between(1, 30)) +
-                   " KiB,overlap=" + (between(0, 1) ? "true" : "false");
+  random.choices =
+      text("dp", dp) + "," + text("tp", tp) + "," + text("pp", pp) + "," +
+      text("zero", between(0, 3)) + "," + text("prefetch", between(0, 3)) + "," +
+      text("microbatch", microbatch) + ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") + "," +
+      text("bucket", between(1, 30)) + " KiB,overlap=" + (between(0, 1) ? "true" : "false");
   return random;
 }
 
@@ -62,9 +67,12 @@ TEST_CASE("every random plan gives the one-device losses, gradients and weights 
   for (int i = 0; i < count; ++i) {
     const auto seed = static_cast<std::uint32_t>(1000 + i);
     const Case random = random_case(seed);
-    const std::string config = config_of(random.model);
+    const std::string config =
+        random.frozen ? "GPT, frozen layers: " + std::to_string(*random.frozen)
+                      : config_of(random.model);
     CAPTURE(seed, config, random.choices, random.global_batch);
-    const Model model = small_model(random.model);
+    const Model model =
+        random.frozen ? frozen_gpt({.layers = 5}, *random.frozen) : small_model(random.model);
     const Trained expected = one_device(model, random.global_batch, Precision::FP64);
     const Trained found = train_choices(model, random.choices, random.global_batch);
     const double error = std::max({largest_error(expected.losses, found.losses),
@@ -103,7 +111,8 @@ TEST_CASE("fp32 losses of a plan stay within 1e-5 of one device over 20 steps") 
   };
   const auto expected = losses("microbatch=4");
   for (const char* choices : {"dp=2,microbatch=2", "tp=2,microbatch=4", "pp=4,microbatch=1",
-                              "dp=2,tp=2,pp=2,zero=1,microbatch=1"}) {
+                              "dp=2,tp=2,pp=2,zero=1,microbatch=1", "dp=2,pp=2,zero=2,microbatch=1",
+                              "dp=2,tp=2,zero=3,microbatch=1"}) {
     CAPTURE(choices);
     CHECK(largest_error(expected, losses(choices)) <= 1e-5);
   }
@@ -171,10 +180,12 @@ TEST_CASE("apart or together, input and weight gradients are the same bits") {
 
 // The worker asserts that it used the peak of the arena, which was laid out before the step. The
 // simulator may hold more where a receive overlaps the computation before it, and less where the
-// arena aligns buffers and leaves holes.
+// arena aligns buffers and leaves holes. These are larger with ZeRO-3, whose whole buckets come and
+// go among small buffers: most where, as here, one bucket holds all layers.
 TEST_CASE("the memory a run uses is what the simulator predicts, but for overlap and alignment") {
   const Model model = small_gpt({.hidden = 48, .vocabulary = 200});
-  for (const char* choices : {"microbatch=2", "dp=2,microbatch=1", "dp=2,zero=1", "pp=2", "tp=2"}) {
+  for (const char* choices : {"microbatch=2", "dp=2,microbatch=1", "dp=2,zero=1", "dp=2,zero=2",
+                              "dp=2,zero=3", "pp=2", "tp=2"}) {
     CAPTURE(choices);
     const Plan plan = small_plan(choices, model, 8);
     const auto programs = lower_all(model, plan);
@@ -185,7 +196,7 @@ TEST_CASE("the memory a run uses is what the simulator predicts, but for overlap
       const double ratio = trained.peaks[d] / report.devices[d].peak;
       CAPTURE(d, ratio);
       CHECK(ratio > 0.95);
-      CHECK(ratio < 1.05);
+      CHECK(ratio < (plan.zero == 3 ? 1.25 : 1.05));
     }
   }
 }
