@@ -180,6 +180,7 @@ class TinyProgram {
     program_.clip = factor;
     const Used mine = part(gradients_, {own}, at);
     if (devices_ > 1) {
+      add(TransferKind::AllReduce, loss_);
       add(sharded ? TransferKind::ReduceScatter : TransferKind::AllReduce, gradients_);
     }
     add({.kind = NormLargest, .part = KernelPart::Step}, {mine, {largest, doubles(1, true)}});
