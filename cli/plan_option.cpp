@@ -56,8 +56,8 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
   command
       .add_option("--plan", options.plan,
                   "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
-                  "schedule=1f1b|gpipe,bucket=SIZE,overlap=true|false,\n"
-                  "prefetch=N")
+                  "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
+                  "bucket=SIZE,overlap=true|false,prefetch=N")
       ->required();
   command.add_option("--global-batch", options.global_batch, "Samples of a step (of a short form)")
       ->check(CLI::PositiveNumber);

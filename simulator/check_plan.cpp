@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "costmodel/input_error.h"
 #include "costmodel/op_rules.h"
@@ -30,6 +32,7 @@ class PlanCheck {
     check_kinds(planned);
     check_layouts();
     // What follows relies on slots, chunks and layouts.
+    if (problems_.empty()) check_crossings(planned);
     if (problems_.empty()) check_tensors(planned);
     if (problems_.empty()) check_order();
     return std::move(problems_);
@@ -105,16 +108,35 @@ class PlanCheck {
         add("chunk {}: ops {} to {}, expected them to start at {}", c, chunk.first_op, chunk.end_op,
             next);
       }
-      if (chunk.slot != c)
-        add("chunk {}: on slot {}, only slot {} is lowered yet", c, chunk.slot, c);
+      if (chunk.slot >= plan_.slots.size()) {
+        add("chunk {}: on slot {}, there are {} slots", c, chunk.slot, plan_.slots.size());
+      }
       next = chunk.end_op;
     }
     if (next != planned.graph.ops.size()) {
       add("the chunks hold {} ops, the model has {}", next, planned.graph.ops.size());
     }
-    if (plan_.chunks.size() != plan_.slots.size()) {
-      add("{} chunks on {} slots: only one each is lowered yet", plan_.chunks.size(),
-          plan_.slots.size());
+    for (std::size_t s = 0; s < plan_.slots.size(); ++s) {
+      const bool used = std::any_of(plan_.chunks.begin(), plan_.chunks.end(),
+                                    [&](const Chunk& chunk) { return chunk.slot == s; });
+      if (!used) add("slot {}: no chunk is on it", s);
+    }
+  }
+
+  // Between two chunks of one slot a tensor would have to change hands without a transfer.
+  void check_crossings(const PlannedGraph& planned) {
+    std::set<std::pair<std::size_t, std::size_t>> told;
+    for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+      const std::size_t reader = chunk_of(plan_, op);
+      for (const TensorId input : planned.graph.ops[op].inputs) {
+        const std::size_t producer = planned.producer[input.index()];
+        if (producer >= planned.graph.ops.size()) continue;
+        const std::size_t from = chunk_of(plan_, producer);
+        const bool same_slot = plan_.chunks[from].slot == plan_.chunks[reader].slot;
+        if (from == reader || !same_slot || !told.insert({from, reader}).second) continue;
+        add("chunk {}: reads from chunk {} on the same slot {}, which is not lowered yet", reader,
+            from, plan_.chunks[from].slot);
+      }
     }
   }
 
@@ -330,29 +352,38 @@ class PlanCheck {
     }
     const std::int64_t microbatches = microbatch_count(plan_);
     for (std::size_t s = 0; s < plan_.order.size(); ++s) {
-      std::map<std::pair<EntryKind, std::int32_t>, int> seen;
+      EntryCounts seen;
       for (const OrderEntry& entry : plan_.order[s]) {
-        if (entry.chunk != static_cast<std::int32_t>(s) || entry.microbatch >= microbatches) {
+        const auto chunk = static_cast<std::size_t>(entry.chunk);
+        if (chunk >= plan_.chunks.size() || plan_.chunks[chunk].slot != s ||
+            entry.microbatch >= microbatches) {
           add("slot {}: {} is not a chunk and micro-batch of it", s, to_text(entry));
         }
-        ++seen[{entry.kind, entry.microbatch}];
+        ++seen[{entry.kind, entry.chunk, entry.microbatch}];
       }
-      for (std::int32_t m = 0; m < microbatches; ++m) check_entries(s, m, seen);
+      for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+        if (plan_.chunks[c].slot != s) continue;
+        for (std::int32_t m = 0; m < microbatches; ++m) {
+          check_entries(s, static_cast<std::int32_t>(c), m, seen);
+        }
+      }
     }
     if (problems_.empty() && !unit_times(plan_))
       add("the orders of the slots wait for each other in a circle");
   }
 
-  void check_entries(std::size_t slot, std::int32_t m,
-                     std::map<std::pair<EntryKind, std::int32_t>, int>& seen) {
-    const int whole = seen[{EntryKind::Backward, m}];
-    const int input = seen[{EntryKind::InputGradient, m}];
-    const int weight = seen[{EntryKind::WeightGradient, m}];
+  using EntryCounts = std::map<std::tuple<EntryKind, std::int32_t, std::int32_t>, int>;
+
+  void check_entries(std::size_t slot, std::int32_t chunk, std::int32_t m, EntryCounts& seen) {
+    const int whole = seen[{EntryKind::Backward, chunk, m}];
+    const int input = seen[{EntryKind::InputGradient, chunk, m}];
+    const int weight = seen[{EntryKind::WeightGradient, chunk, m}];
     const bool once =
         (whole == 1 && input == 0 && weight == 0) || (whole == 0 && input == 1 && weight == 1);
-    if (seen[{EntryKind::Forward, m}] != 1 || !once) {
-      add("slot {}: micro-batch {} needs one forward and one backward (or I and W once each)", slot,
-          m);
+    if (seen[{EntryKind::Forward, chunk, m}] != 1 || !once) {
+      add("slot {}: chunk {} needs one forward and one backward (or I and W once each) of "
+          "micro-batch {}",
+          slot, chunk, m);
     }
   }
 

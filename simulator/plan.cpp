@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <charconv>
 
 namespace meshwright {
@@ -33,6 +34,14 @@ std::size_t device_count(const Plan& plan) {
   std::size_t count = 0;
   for (const Slot& slot : plan.slots) count += slot.devices.size();
   return count;
+}
+
+std::size_t chunk_of(const Plan& plan, std::size_t op) {
+  for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
+    if (op >= plan.chunks[c].first_op && op < plan.chunks[c].end_op) return c;
+  }
+  assert(!"an op of a chunk");
+  return 0;
 }
 
 std::string to_text(const OrderEntry& entry) {

@@ -93,6 +93,8 @@ std::int64_t axis_size(const Slot& slot, std::string_view axis);
 // Micro-batches that every replica computes in a step.
 std::int64_t microbatch_count(const Plan& plan);
 std::size_t device_count(const Plan& plan);
+// The chunk that holds an op of the model.
+std::size_t chunk_of(const Plan& plan, std::size_t op);
 
 // "F0.3" is the forward of chunk 0 for micro-batch 3; B, I, W the gradients.
 std::string to_text(const OrderEntry& entry);

@@ -11,8 +11,8 @@ namespace meshwright {
 namespace {
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, sequence_parallel, schedule, recompute, "
-    "bucket, overlap, prefetch";
+    "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, layers, sequence_parallel, schedule, "
+    "recompute, bucket, overlap, prefetch";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
   throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
@@ -33,6 +33,30 @@ std::int64_t whole_number(std::string_view key, std::string_view value, std::int
 bool yes_or_no(std::string_view key, std::string_view value) {
   if (value != "true" && value != "false") fail(key, value, "true or false");
   return value == "true";
+}
+
+Schedule parse_schedule(std::string_view key, std::string_view value) {
+  if (value == "1f1b") return Schedule::OneForwardOneBackward;
+  if (value == "gpipe") return Schedule::GPipe;
+  if (value != "interleaved") fail(key, value, "1f1b, gpipe or interleaved");
+  return Schedule::Interleaved;
+}
+
+std::vector<std::int64_t> parse_layers(std::string_view key, std::string_view value) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  std::vector<std::int64_t> layers;
+  for (std::string_view rest = value;;) {
+    const auto plus = rest.find('+');
+    const auto part = rest.substr(0, plus);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || end != part.data() + part.size() || number < 0 || number > kMost) {
+      fail(key, value, "the layers of each chunk such as \"5+7+7+5\"");
+    }
+    layers.push_back(number);
+    if (plus == rest.npos) return layers;
+    rest.remove_prefix(plus + 1);
+  }
 }
 
 void set_choice(PlanChoices& choices, std::string_view key, std::string_view value) {
@@ -61,8 +85,9 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
   } else if (key == "prefetch") {
     choices.prefetch = whole_number(key, value, 0, kMost);
   } else if (key == "schedule") {
-    if (value != "1f1b" && value != "gpipe") fail(key, value, "1f1b or gpipe");
-    choices.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneForwardOneBackward;
+    choices.schedule = parse_schedule(key, value);
+  } else if (key == "layers") {
+    choices.layers = parse_layers(key, value);
   } else if (key == "recompute") {
     if (value != "none" && value != "full" && value != "selective") {
       fail(key, value, "none, selective or full");

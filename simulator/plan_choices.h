@@ -4,13 +4,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "costmodel/precision.h"
 #include "costmodel/units.h"
 
 namespace meshwright {
 
-enum class Schedule { GPipe, OneForwardOneBackward };
+// Interleaved is one forward, one backward with several chunks a stage.
+enum class Schedule { GPipe, OneForwardOneBackward, Interleaved };
 
 // The short form of a plan, as a person types it: "dp=2,tp=2,pp=2,zero=1,microbatch=1". What is
 // left out has its plain default.
@@ -18,7 +20,8 @@ struct PlanChoices {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   int zero = 0;
   std::int64_t microbatch = 1;
-  std::int64_t virtual_stages = 1;
+  std::int64_t virtual_stages = 1;   // chunks of every stage
+  std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be
   bool sequence_parallel = false;
   Schedule schedule = Schedule::OneForwardOneBackward;
   std::string recompute = "none";

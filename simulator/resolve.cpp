@@ -1,6 +1,7 @@
 #include "simulator/resolve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <set>
@@ -18,17 +19,24 @@ namespace {
 // Dimensions that 1D tensor parallelism splits.
 constexpr std::array<std::string_view, 4> kTensorDims = {"heads", "kv_heads", "ffn", "vocabulary"};
 
-// Places where a pipeline may be cut: before each repetition of a repeated block.
-std::vector<std::size_t> repetition_starts(const Model& model) {
-  std::vector<std::size_t> starts;
+// The layers that a pipeline's chunks share: repetitions of repeated blocks.
+struct Layers {
+  std::vector<std::size_t> starts;  // first op of each
+  std::size_t end = 0;              // after the last one's ops
+  std::int64_t count() const { return static_cast<std::int64_t>(starts.size()); }
+};
+
+Layers find_layers(const Model& model) {
+  Layers layers;
   std::size_t op = 0;
   for (const Block& block : model.blocks) {
     for (std::int64_t r = 0; r < block.count; ++r) {
-      if (block.count > 1) starts.push_back(op);
+      if (block.count > 1) layers.starts.push_back(op);
       op += block.ops.size();
+      if (block.count > 1) layers.end = op;
     }
   }
-  return starts;
+  return layers;
 }
 
 std::size_t op_count(const Model& model) {
@@ -39,17 +47,30 @@ std::size_t op_count(const Model& model) {
   return count;
 }
 
-// As equal numbers of repetitions as can be; what stands before and after them goes with the
-// first and the last.
-std::vector<Chunk> even_chunks(const Model& model, std::int64_t stages) {
-  const auto starts = repetition_starts(model);
-  std::vector<Chunk> chunks;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const Share share = share_of(static_cast<std::int64_t>(starts.size()), stage, stages);
-    const std::size_t first = stage == 0 ? 0 : starts[static_cast<std::size_t>(share.start)];
-    if (stage > 0) chunks.back().end_op = first;
-    chunks.push_back({first, op_count(model), static_cast<std::size_t>(stage)});
+// In each chunk: as chosen, or as equal numbers as can be.
+std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int64_t count) {
+  if (!choices.layers.empty()) return choices.layers;
+  std::vector<std::int64_t> layers;
+  const std::int64_t chunks = choices.pp * choices.virtual_stages;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    layers.push_back(share_of(count, c, chunks).size);
   }
+  return layers;
+}
+
+// What stands before and after the layers goes with the first and the last chunk. Chunks go round
+// the stages.
+std::vector<Chunk> make_chunks(const PlanChoices& choices, const Model& model) {
+  const Layers layers = find_layers(model);
+  std::vector<Chunk> chunks;
+  std::size_t first = 0, placed = 0;
+  for (const std::int64_t count : layers_of_chunks(choices, layers.count())) {
+    placed += static_cast<std::size_t>(count);
+    const std::size_t end = placed < layers.starts.size() ? layers.starts[placed] : layers.end;
+    chunks.push_back({first, end, chunks.size() % static_cast<std::size_t>(choices.pp)});
+    first = end;
+  }
+  chunks.back().end_op = op_count(model);
   return chunks;
 }
 
@@ -166,6 +187,48 @@ void check_degree(std::vector<std::string>& problems, std::string_view key, std:
   if (value > 1) problems.push_back(fmt::format("{}={}: {} is not lowered yet", key, value, what));
 }
 
+void check_layers(std::vector<std::string>& problems, const PlanChoices& choices,
+                  const Model& model) {
+  const std::int64_t chunks = choices.pp * choices.virtual_stages;
+  const std::string text = fmt::format("layers={}", fmt::join(choices.layers, "+"));
+  const auto given = static_cast<std::int64_t>(choices.layers.size());
+  if (given != chunks) {
+    problems.push_back(
+        fmt::format("{}: {} chunks, but pp x virtual_stages = {}", text, given, chunks));
+  }
+  std::int64_t sum = 0;
+  for (const std::int64_t count : choices.layers) sum += count;
+  if (sum != find_layers(model).count()) {
+    problems.push_back(fmt::format("{}: the model has {}", text, find_layers(model).count()));
+    return;
+  }
+  const auto made = make_chunks(choices, model);
+  for (std::size_t c = 0; c < made.size(); ++c) {
+    if (made[c].first_op == made[c].end_op) {
+      problems.push_back(fmt::format("{}: nothing is left for chunk {}", text, c));
+    }
+  }
+}
+
+void check_stages(std::vector<std::string>& problems, const PlanChoices& choices,
+                  const Model& model) {
+  const std::int64_t pp = choices.pp, virtual_stages = choices.virtual_stages;
+  if (virtual_stages > 1 && pp == 1) {
+    problems.push_back(fmt::format("virtual_stages={}: pp=1 has no other stage to alternate with",
+                                   virtual_stages));
+  }
+  if (choices.schedule == Schedule::Interleaved && virtual_stages == 1) {
+    problems.push_back("schedule=interleaved: virtual_stages must be at least 2");
+  }
+  if (!choices.layers.empty()) return check_layers(problems, choices, model);
+  const std::int64_t layers = find_layers(model).count();
+  if (pp * virtual_stages == 1 || pp * virtual_stages <= layers) return;
+  const std::string more =
+      virtual_stages > 1 ? fmt::format(" x virtual_stages={}", virtual_stages) : "";
+  problems.push_back(
+      fmt::format("pp={}{}: the model has {} repeated blocks to cut at", pp, more, layers));
+}
+
 }  // namespace
 
 std::vector<std::string> check_choices(const PlanChoices& choices, const BatchChoice& batch,
@@ -173,7 +236,6 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
   std::vector<std::string> problems;
   check_degree(problems, "cp", choices.cp, "splitting the sequence (context parallelism)");
   check_degree(problems, "ep", choices.ep, "expert parallelism");
-  check_degree(problems, "virtual_stages", choices.virtual_stages, "an interleaved pipeline");
   if (choices.sequence_parallel) {
     problems.push_back("sequence_parallel=true: sequence parallelism is not lowered yet");
   }
@@ -186,11 +248,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
     problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
                                    device_count(cluster)));
   }
-  const auto layers = static_cast<std::int64_t>(repetition_starts(model).size());
-  if (choices.pp > 1 && choices.pp > layers) {
-    problems.push_back(
-        fmt::format("pp={}: the model has {} repeated blocks to cut at", choices.pp, layers));
-  }
+  check_stages(problems, choices, model);
   if (batch.global_batch % (choices.dp * choices.microbatch) != 0) {
     problems.push_back(
         fmt::format("a global batch of {} cannot be cut into dp={} times micro-batches of {}",
@@ -208,7 +266,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
             .sequence = batch.sequence,
             .micro_batch = choices.microbatch};
   plan.slots = make_slots(choices);
-  plan.chunks = even_chunks(model, choices.pp);
+  plan.chunks = make_chunks(choices, model);
   if (choices.tp > 1) {
     plan.layouts = tensor_layouts(model);
     RelayoutWriter(model, plan, costs).write(plan.layouts);
@@ -219,8 +277,8 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   plan.prefetch = choices.prefetch;
   const std::int64_t microbatches = microbatch_count(plan);
   plan.order = choices.schedule == Schedule::GPipe
-                   ? gpipe(choices.pp, microbatches)
-                   : one_forward_one_backward(choices.pp, microbatches);
+                   ? gpipe(choices.pp, microbatches, choices.virtual_stages)
+                   : one_forward_one_backward(choices.pp, microbatches, choices.virtual_stages);
   return plan;
 }
 

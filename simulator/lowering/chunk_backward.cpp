@@ -9,16 +9,15 @@ bool ChunkLowering::needs_gradient(TensorId tensor) const {
   return graph_.tensors[tensor.index()].needs_gradient;
 }
 
-void ChunkLowering::receive_gradient(TensorId tensor, std::size_t slot) {
-  if (!needs_gradient(tensor)) return;
-  const View view = new_gradient(tensor);
-  receive(view, slot);
-  add_whole(tensor, view);
+void ChunkLowering::receive_gradient(const Message& message) {
+  if (!needs_gradient(message.tensor)) return;
+  const View view = new_gradient(message.tensor);
+  receive(view, message);
+  add_whole(message.tensor, view);
 }
 
-void ChunkLowering::send_gradient(TensorId tensor) {
-  if (!needs_gradient(tensor)) return;
-  send(gradient(tensor), slot_of(planned_.producer[tensor.index()]));
+void ChunkLowering::send_gradient(const Message& message) {
+  if (needs_gradient(message.tensor)) send(gradient(message.tensor), message);
 }
 
 View ChunkLowering::new_gradient(TensorId tensor) {

@@ -8,20 +8,25 @@ namespace meshwright {
 Fragment ChunkLowering::lower() {
   tasks_ = &fragment_.forward;
   for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) forward(op);
-  for_crossings([&](TensorId tensor, std::size_t slot) { send(values_.at(tensor), slot); });
+  const std::set<Message> crossings = find_crossings();
+  for (const Message& message : crossings) send(values_.at(message.tensor), message);
   tasks_ = &fragment_.backward;
-  for_crossings([&](TensorId tensor, std::size_t slot) { receive_gradient(tensor, slot); });
+  for (const Message& message : crossings) receive_gradient(message);
   for (std::size_t op = chunk_.end_op; op-- > chunk_.first_op;) backward(op);
-  for (const TensorId tensor : received_) send_gradient(tensor);
+  for (const Message& message : received_) send_gradient(message);
   return std::move(fragment_);
 }
 
-std::size_t ChunkLowering::slot_of(std::size_t op) const {
-  for (const Chunk& chunk : plan_.chunks) {
-    if (op >= chunk.first_op && op < chunk.end_op) return chunk.slot;
+std::set<Message> ChunkLowering::find_crossings() const {
+  std::set<Message> crossings;
+  for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) {
+    for (const TensorId tensor : graph_.ops[op].outputs) {
+      for (const std::size_t reader : planned_.readers[tensor.index()]) {
+        if (!in_chunk(reader)) crossings.insert({chunk_of(plan_, reader), tensor});
+      }
+    }
   }
-  assert(!"an op of a chunk");
-  return 0;
+  return crossings;
 }
 
 FragmentBufferId ChunkLowering::add_buffer(std::string name, std::int64_t count,
@@ -76,14 +81,15 @@ void ChunkLowering::all_reduce(const View& view, Reduction reduction) {
   emit_transfer(view, TransferKind::AllReduce, Purpose::Tensor, placement_.group("tp"), reduction);
 }
 
-void ChunkLowering::send(const View& view, std::size_t slot) {
+void ChunkLowering::send(const View& view, const Message& message) {
   emit_transfer(view, TransferKind::Send, Purpose::Pipeline,
-                {placement_.device(), placement_.peer(slot)});
+                {placement_.device(), placement_.peer(plan_.chunks[message.chunk].slot)});
 }
 
-void ChunkLowering::receive(const View& view, std::size_t slot) {
+void ChunkLowering::receive(const View& view, const Message& message) {
   emit_transfer(view, TransferKind::Receive, Purpose::Pipeline,
-                {placement_.peer(slot), placement_.device()});
+                {placement_.peer(plan_.chunks[message.chunk].slot), placement_.device()});
+  tasks_->back().received = message;
 }
 
 const View& ChunkLowering::value(TensorId tensor) {
@@ -91,8 +97,9 @@ const View& ChunkLowering::value(TensorId tensor) {
   const View view = new_output(tensor);
   const std::size_t producer = planned_.producer[tensor.index()];
   if (producer < graph_.ops.size()) {
-    receive(view, slot_of(producer));
-    received_.push_back(tensor);
+    const Message message{chunk_of(plan_, producer), tensor};
+    receive(view, message);
+    received_.insert(message);
   } else {
     KernelCall load(KernelKind::Load, KernelPart::Forward, GraphOp{});
     load.kernel().name = graph_.tensors[tensor.index()].name;

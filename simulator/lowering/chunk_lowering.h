@@ -28,20 +28,8 @@ class ChunkLowering {
 
  private:
   bool in_chunk(std::size_t op) const { return op >= chunk_.first_op && op < chunk_.end_op; }
-  std::size_t slot_of(std::size_t op) const;
-  // Tensors of this chunk that later slots read, each with each of those slots.
-  template <class Function>
-  void for_crossings(const Function& function) const {
-    for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) {
-      for (const TensorId tensor : graph_.ops[op].outputs) {
-        std::set<std::size_t> slots;
-        for (const std::size_t reader : planned_.readers[tensor.index()]) {
-          if (!in_chunk(reader)) slots.insert(slot_of(reader));
-        }
-        for (const std::size_t slot : slots) function(tensor, slot);
-      }
-    }
-  }
+  // Tensors of this chunk that other chunks read, each with each of those chunks.
+  std::set<Message> find_crossings() const;
 
   // Buffers and tasks.
 
@@ -58,8 +46,8 @@ class ChunkLowering {
                      std::vector<DeviceId> group, Reduction reduction = Reduction::Sum);
   // Sums what each device along the split axes has of a view.
   void all_reduce(const View& view, Reduction reduction = Reduction::Sum);
-  void send(const View& view, std::size_t slot);
-  void receive(const View& view, std::size_t slot);
+  void send(const View& view, const Message& message);
+  void receive(const View& view, const Message& message);
 
   // Values.
 
@@ -111,8 +99,8 @@ class ChunkLowering {
   // Backward.
 
   bool needs_gradient(TensorId tensor) const;
-  void receive_gradient(TensorId tensor, std::size_t slot);
-  void send_gradient(TensorId tensor);
+  void receive_gradient(const Message& message);
+  void send_gradient(const Message& message);
   View new_gradient(TensorId tensor);
   // Where a kernel writes the gradient of a tensor. A piece of a split tensor writes into the
   // whole's gradient, so the split itself has nothing to do.
@@ -157,7 +145,7 @@ class ChunkLowering {
   std::map<TensorId, View> values_;
   std::map<std::size_t, std::vector<View>> statistics_;  // by op
   std::map<TensorId, GradientSum> gradients_;
-  std::vector<TensorId> received_;
+  std::set<Message> received_;
 };
 
 }  // namespace meshwright

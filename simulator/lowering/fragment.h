@@ -26,6 +26,14 @@ struct FragmentBuffer {
   std::optional<WholeBucket> whole = {};
 };
 
+// A tensor or its gradient that goes from chunk to chunk. What one entry sends to one slot goes in
+// this order.
+struct Message {
+  std::size_t chunk = 0;  // the other one
+  TensorId tensor;
+  friend auto operator<=>(const Message&, const Message&) = default;
+};
+
 struct FragmentTask {
   TaskKind kind = TaskKind::Kernel;
   Kernel kernel;
@@ -33,6 +41,7 @@ struct FragmentTask {
   std::vector<FragmentBufferId> operands;
   KernelPart part = KernelPart::Forward;  // which entries of the order it belongs to
   std::vector<WeightUsed> gradients;      // weights whose gradient it adds to
+  std::optional<Message> received;        // none: not a receive
 };
 
 // What a device does with one micro-batch in one chunk: the same for every micro-batch.

@@ -10,13 +10,12 @@
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/program_writer.h"
+#include "simulator/lowering/receive_places.h"
 #include "simulator/lowering/sharded_buckets.h"
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
 namespace {
-
-using UnitTimes = std::vector<std::vector<std::int64_t>>;
 
 // Writes the fragments of a device's chunks into its program as the plan's order has them.
 class OrderWriter {
@@ -44,8 +43,13 @@ class OrderWriter {
   // Returns which buckets have been summed over the replicas.
   std::vector<bool> write(const UnitTimes& times) {
     const auto& order = plan_.order[placement_.slot()];
+    const auto received = place_receptions(plan_, times, placement_.slot(), receptions());
     for (std::size_t i = 0; i < order.size(); ++i) {
-      write_entry(order[i], times[placement_.slot()][i]);
+      key_ = {times[placement_.slot()][i], static_cast<std::int32_t>(placement_.slot()), 0};
+      for (const Reception& reception : received[i]) {
+        write_receives(order[reception.entry], reception.chunk);
+      }
+      write_entry(order[i]);
     }
     sharded_.finish(key_);
     return synced_;
@@ -65,10 +69,15 @@ class OrderWriter {
     return entry.kind == EntryKind::Backward || entry.kind == EntryKind::WeightGradient;
   }
 
+  static const std::vector<FragmentTask>& direction_of(const Fragment& fragment, EntryKind kind) {
+    return kind == EntryKind::Forward ? fragment.forward : fragment.backward;
+  }
+
+  // What an entry runs. What it receives stands before it, or before an earlier entry.
   static std::vector<const FragmentTask*> tasks_of(const Fragment& fragment, EntryKind kind) {
     std::vector<const FragmentTask*> tasks;
-    for (const FragmentTask& task :
-         kind == EntryKind::Forward ? fragment.forward : fragment.backward) {
+    for (const FragmentTask& task : direction_of(fragment, kind)) {
+      if (task.received) continue;
       const bool weights = task.part == KernelPart::WeightGradient;
       if (kind == EntryKind::InputGradient && weights) continue;
       if (kind == EntryKind::WeightGradient && !weights) continue;
@@ -77,9 +86,36 @@ class OrderWriter {
     return tasks;
   }
 
-  void write_entry(const OrderEntry& entry, std::int64_t time) {
+  // What the entry receives: by the other chunk and the tensor, as that is sent.
+  std::map<Message, const FragmentTask*> received_by(const OrderEntry& entry) const {
+    std::map<Message, const FragmentTask*> received;
+    if (entry.kind == EntryKind::WeightGradient) return received;
+    for (const FragmentTask& task : direction_of(chunks_.at(entry.chunk).fragment, entry.kind)) {
+      if (task.received) received[*task.received] = &task;
+    }
+    return received;
+  }
+
+  std::vector<Reception> receptions() const {
+    const auto& order = plan_.order[placement_.slot()];
+    std::vector<Reception> receptions;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (const auto& [message, task] : received_by(order[i])) {
+        const Reception reception{i, message.chunk};
+        if (receptions.empty() || receptions.back() != reception) receptions.push_back(reception);
+      }
+    }
+    return receptions;
+  }
+
+  void write_receives(const OrderEntry& entry, std::size_t from) {
+    for (const auto& [message, task] : received_by(entry)) {
+      if (message.chunk == from) write_task(chunks_.at(entry.chunk), *task, entry.microbatch);
+    }
+  }
+
+  void write_entry(const OrderEntry& entry) {
     ChunkState& chunk = chunks_.at(entry.chunk);
-    key_ = {time, static_cast<std::int32_t>(placement_.slot()), 0};
     const bool last = computes_weights(entry) && --chunk.gradients_left == 0;
     const auto tasks = tasks_of(chunk.fragment, entry.kind);
     sharded_.start_entry(chunk.fragment, tasks, entry.microbatch);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
+
+#include "simulator/lowering/placement.h"
 
 namespace meshwright {
 namespace {
@@ -40,7 +43,7 @@ class UnitSchedule {
   explicit UnitSchedule(const Plan& plan)
       : plan_(plan), times_(plan.order.size()), free_(plan.order.size(), 0) {}
 
-  std::optional<std::vector<std::vector<std::int64_t>>> run() {
+  std::optional<UnitTimes> run() {
     std::size_t left = 0;
     for (const auto& order : plan_.order) left += order.size();
     for (bool moved = true; left > 0 && moved;) {
@@ -79,48 +82,82 @@ class UnitSchedule {
   }
 
   const Plan& plan_;
-  std::vector<std::vector<std::int64_t>> times_;
+  UnitTimes times_;
   std::vector<std::int64_t> free_;
   std::map<Key, std::int64_t> finish_;
 };
 
+struct PipelineShape {
+  std::int64_t stages = 1, chunks_per_stage = 1, microbatches = 1;
+};
+
+// Micro-batches go through a stage's chunks in groups of at least as many as there are stages:
+// fewer would wait for their way round. All groups are as equal as can be.
+std::int64_t groups_of(std::int64_t stages, std::int64_t microbatches) {
+  return std::max<std::int64_t>(1, microbatches / stages);
+}
+
+// The forwards of a stage: which of its chunks, which micro-batch.
+std::vector<std::pair<std::int64_t, std::int64_t>> forward_turns(const PipelineShape& shape) {
+  const std::int64_t groups = groups_of(shape.stages, shape.microbatches);
+  std::vector<std::pair<std::int64_t, std::int64_t>> turns;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const Share share = share_of(shape.microbatches, group, groups);
+    for (std::int64_t chunk = 0; chunk < shape.chunks_per_stage; ++chunk) {
+      for (std::int64_t m = 0; m < share.size; ++m) turns.emplace_back(chunk, share.start + m);
+    }
+  }
+  return turns;
+}
+
+// As many forwards as `warmup`, then a forward and a backward in turn, then what backwards remain.
+// Backwards take the forwards' turns, the chunks the other way round.
+std::vector<OrderEntry> alternate(const PipelineShape& shape, std::int64_t stage,
+                                  std::int64_t warmup) {
+  const auto turns = forward_turns(shape);
+  std::vector<OrderEntry> entries;
+  std::size_t next = 0;
+  const auto add_forward = [&] {
+    if (next == turns.size()) return;
+    const auto [chunk, microbatch] = turns[next++];
+    entries.push_back(entry(EntryKind::Forward, chunk * shape.stages + stage, microbatch));
+  };
+  for (std::int64_t i = 0; i < warmup; ++i) add_forward();
+  for (const auto& [turn, microbatch] : turns) {
+    add_forward();
+    const std::int64_t chunk = shape.chunks_per_stage - 1 - turn;
+    entries.push_back(entry(EntryKind::Backward, chunk * shape.stages + stage, microbatch));
+  }
+  return entries;
+}
+
 }  // namespace
 
-std::vector<std::vector<OrderEntry>> one_forward_one_backward(std::int64_t stages,
-                                                              std::int64_t microbatches) {
-  std::vector<std::vector<OrderEntry>> order;
+PipelineOrder one_forward_one_backward(std::int64_t stages, std::int64_t microbatches,
+                                       std::int64_t chunks_per_stage) {
+  const std::int64_t group = share_of(microbatches, 0, groups_of(stages, microbatches)).size;
+  PipelineOrder order;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    // Later stages must be filled before the first gradient can come back.
-    const std::int64_t warmup = std::min(stages - stage - 1, microbatches);
-    std::vector<OrderEntry> entries;
-    for (std::int64_t m = 0; m < warmup; ++m) {
-      entries.push_back(entry(EntryKind::Forward, stage, m));
-    }
-    for (std::int64_t m = 0; m < microbatches; ++m) {
-      if (m + warmup < microbatches) {
-        entries.push_back(entry(EntryKind::Forward, stage, m + warmup));
-      }
-      entries.push_back(entry(EntryKind::Backward, stage, m));
-    }
-    order.push_back(std::move(entries));
+    // Later stages must be filled before the first gradient can come back. With several chunks a
+    // group of micro-batches first goes through all of them but the last, and there are forwards
+    // to do as well while the gradient comes back.
+    const std::int64_t later = stages - stage - 1;
+    const std::int64_t warmup =
+        chunks_per_stage == 1 ? later : 2 * later + (chunks_per_stage - 1) * group;
+    order.push_back(alternate({stages, chunks_per_stage, microbatches}, stage, warmup));
   }
   return order;
 }
 
-std::vector<std::vector<OrderEntry>> gpipe(std::int64_t stages, std::int64_t microbatches) {
-  std::vector<std::vector<OrderEntry>> order;
+PipelineOrder gpipe(std::int64_t stages, std::int64_t microbatches, std::int64_t chunks_per_stage) {
+  PipelineOrder order;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    std::vector<OrderEntry> entries;
-    for (const EntryKind kind : {EntryKind::Forward, EntryKind::Backward}) {
-      for (std::int64_t m = 0; m < microbatches; ++m) entries.push_back(entry(kind, stage, m));
-    }
-    order.push_back(std::move(entries));
+    order.push_back(alternate({stages, chunks_per_stage, microbatches}, stage,
+                              chunks_per_stage * microbatches));
   }
   return order;
 }
 
-std::optional<std::vector<std::vector<std::int64_t>>> unit_times(const Plan& plan) {
-  return UnitSchedule(plan).run();
-}
+std::optional<UnitTimes> unit_times(const Plan& plan) { return UnitSchedule(plan).run(); }
 
 }  // namespace meshwright

@@ -45,10 +45,10 @@ class BucketBuilder {
     for (auto chunk = plan_.chunks.rbegin(); chunk != plan_.chunks.rend(); ++chunk) {
       if (chunk->slot != placement_.slot()) continue;
       for (std::size_t op = chunk->end_op; op-- > chunk->first_op;) add_op(op);
-      // Whole gradients and weights are there only while an entry, which is of one chunk, runs.
-      if (zero() > 1) finish_open();
+      // An earlier chunk's gradients are complete much later, and whole ones are there only while
+      // an entry, which is of one chunk, runs.
+      finish_open();
     }
-    finish_open();
     for (const WeightId weight : tied_) add_bucket({weight}, true);
     return std::move(result_);
   }

@@ -57,12 +57,46 @@ TEST_CASE("each mistake in a plan is said in words") {
         {"layout layers.*.attention.qkv: gradient_relayout: expected \"all_reduce tp\", other "
          "steps are not lowered yet"});
   check([](Plan& p) { p.order[0].pop_back(); },
-        {"slot 0: micro-batch 1 needs one forward and one backward (or I and W once each)"});
+        {"slot 0: chunk 0 needs one forward and one backward (or I and W once each) of "
+         "micro-batch 1"});
+  check([](Plan& p) { p.order[0][0].chunk = 1; },
+        {"slot 0: F1.0 is not a chunk and micro-batch of it",
+         "slot 0: chunk 0 needs one forward and one backward (or I and W once each) of "
+         "micro-batch 0"});
+  check(
+      [](Plan& p) {
+        p.order[0].push_back({EntryKind::Forward, 2, 0});
+      },
+      {"slot 0: F2.0 is not a chunk and micro-batch of it"});
+  check([](Plan& p) { p.chunks[1].slot = 2; },
+        {"chunk 1: on slot 2, there are 2 slots", "slot 1: no chunk is on it"});
+  check([](Plan& p) { p.chunks[1].slot = 0; }, {"slot 1: no chunk is on it"});
   check([](Plan& p) { std::reverse(p.order[1].begin(), p.order[1].end()); },
         {"the orders of the slots wait for each other in a circle"});
   check([](Plan& p) { p.layouts.erase(p.layouts.begin() + 1); },
         {"op layers.*.attention.split: reads heads split otherwise than it is produced, which is "
          "not lowered yet"});
+}
+
+TEST_CASE("cuts that are not lowered are refused, and an order that leaves a chunk out") {
+  const Model model = small_gpt();
+  const Plan good = small_plan("pp=2,virtual_stages=2", model, 2);
+  CHECK(problems_of(good) == Problems{});
+  Plan plan = good;
+  std::swap(plan.chunks[2].slot, plan.chunks[3].slot);
+  CHECK(problems_of(plan) ==
+        Problems{"chunk 2: reads from chunk 1 on the same slot 1, which is not lowered yet"});
+  plan = good;
+  plan.chunks[1].end_op = plan.chunks[2].first_op += 3;  // norm, qkv, split
+  CHECK(problems_of(plan) == Problems{"op layers.*.attention.split: its pieces are used in a way "
+                                      "that is not lowered yet"});
+  plan = good;
+  std::erase_if(plan.order[1], [](const OrderEntry& entry) { return entry.chunk == 3; });
+  CHECK(problems_of(plan) ==
+        Problems{"slot 1: chunk 3 needs one forward and one backward (or I and W once each) of "
+                 "micro-batch 0",
+                 "slot 1: chunk 3 needs one forward and one backward (or I and W once each) of "
+                 "micro-batch 1"});
 }
 
 namespace {
@@ -144,17 +178,37 @@ TEST_CASE("frozen weights are refused where an op has others too, or there are n
 
 TEST_CASE("choices that do not fit the model or the cluster are refused together") {
   const Model model = small_gpt();
-  const PlanChoices choices = parse_plan_choices(
-      "dp=3,pp=5,tp=8,cp=2,ep=2,virtual_stages=2,sequence_parallel=true,recompute=full");
+  const PlanChoices choices =
+      parse_plan_choices("dp=3,pp=5,tp=8,cp=2,ep=2,sequence_parallel=true,recompute=full");
   CHECK(check_choices(choices, {.global_batch = 4, .sequence = 8}, model, test_cluster()) ==
         Problems{"cp=2: splitting the sequence (context parallelism) is not lowered yet",
                  "ep=2: expert parallelism is not lowered yet",
-                 "virtual_stages=2: an interleaved pipeline is not lowered yet",
                  "sequence_parallel=true: sequence parallelism is not lowered yet",
                  "recompute=full: recomputation is not lowered yet",
                  "dp x tp x pp = 120 devices, but the cluster has 64",
                  "pp=5: the model has 4 repeated blocks to cut at",
                  "a global batch of 4 cannot be cut into dp=3 times micro-batches of 1"});
+}
+
+TEST_CASE("choices of stages that do not fit are refused with the reason") {
+  const auto check = [](const char* choices, std::int64_t layers, const Problems& expected) {
+    CAPTURE(choices);
+    CHECK(check_choices(parse_plan_choices(choices), {.global_batch = 4, .sequence = 8},
+                        small_gpt({.layers = layers}), test_cluster()) == expected);
+  };
+  check("virtual_stages=2", 4, {"virtual_stages=2: pp=1 has no other stage to alternate with"});
+  check("pp=2,schedule=interleaved", 4,
+        {"schedule=interleaved: virtual_stages must be at least 2"});
+  check("pp=2,virtual_stages=3", 4,
+        {"pp=2 x virtual_stages=3: the model has 4 repeated blocks to cut at"});
+  check("pp=2,layers=3+3", 7, {"layers=3+3: the model has 7"});
+  check("pp=4,layers=3+4", 7, {"layers=3+4: 2 chunks, but pp x virtual_stages = 4"});
+  check("pp=2,virtual_stages=2,layers=3+4+2", 7,
+        {"layers=3+4+2: 3 chunks, but pp x virtual_stages = 4", "layers=3+4+2: the model has 7"});
+  check("pp=3,layers=3+0+4", 7, {"layers=3+0+4: nothing is left for chunk 1"});
+  // The embedding alone and the head alone are work enough.
+  check("pp=3,layers=0+7+0", 7, {});
+  check("pp=2,virtual_stages=2,layers=1+2+3+1", 7, {});
 }
 
 }  // namespace meshwright

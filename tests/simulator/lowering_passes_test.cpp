@@ -94,7 +94,7 @@ TEST_CASE("buckets hold every weight once, last ops first, within their size") {
     CHECK((bucket.shards.size() == 1 || Bytes(8 * count) <= plan.bucket));
     CHECK(bucket.count == (count + 1) / 2 * 2);  // a multiple of dp
     CHECK(bucket.own_first == bucket.count / 2);
-    CHECK(program.buffers[bucket.first_moment.index()].count == bucket.count / 2);
+    CHECK(program.buffers[bucket.first_moment->index()].count == bucket.count / 2);
   }
   CHECK(held == count_parameters(model).total);
   CHECK(program.weights[weights.buckets.front().shards.front()].name == "lm_head.weight");

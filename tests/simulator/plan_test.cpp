@@ -82,6 +82,10 @@ TEST_CASE("the short form is read key by key") {
   CHECK(!choices.overlap);
   CHECK(choices.prefetch == 2);
   CHECK(parse_plan_choices("") == PlanChoices{});
+  const PlanChoices stages = parse_plan_choices("schedule=interleaved,virtual_stages=2,layers=5+7");
+  CHECK(stages.schedule == Schedule::Interleaved);
+  CHECK(stages.virtual_stages == 2);
+  CHECK(stages.layers == std::vector<std::int64_t>{5, 7});
 }
 
 TEST_CASE("a wrong short form names the key") {
@@ -93,14 +97,20 @@ TEST_CASE("a wrong short form names the key") {
   refused("dp", "plan: expected key=value, found \"dp\"");
   refused("dp=1,dp=2", "plan: dp is given twice");
   refused("zero=4", "plan: zero: expected a whole number from 0 to 3, found \"4\"");
-  refused("schedule=zbv", "plan: schedule: expected 1f1b or gpipe, found \"zbv\"");
+  refused("schedule=zbv", "plan: schedule: expected 1f1b, gpipe or interleaved, found \"zbv\"");
+  for (const std::string layers : {"", "5+", "+5", "5+x", "5+-1", "5;7", "1+9999999"}) {
+    refused(("layers=" + layers).c_str(),
+            ("plan: layers: expected the layers of each chunk such as \"5+7+7+5\", found \"" +
+             layers + "\"")
+                .c_str());
+  }
   refused("recompute=some", "plan: recompute: expected none, selective or full, found \"some\"");
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
   refused("pd=2",
           "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
-          "virtual_stages, sequence_parallel, schedule, recompute, bucket, overlap, "
+          "virtual_stages, layers, sequence_parallel, schedule, recompute, bucket, overlap, "
           "prefetch");
 }
 

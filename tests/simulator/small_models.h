@@ -76,7 +76,7 @@ inline SmallModel random_small_model(std::mt19937& generator) {
   model.family = kSmallFamilies[static_cast<std::size_t>(
       between(0, static_cast<std::int64_t>(kSmallFamilies.size()) - 1))];
   model.hidden = 2 * between(4, 14);
-  model.layers = between(2, 4);
+  model.layers = between(2, 6);
   model.ffn = between(5, 40);
   model.vocabulary = between(11, 50);
   model.kv_heads = between(1, 4);

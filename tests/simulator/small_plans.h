@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 
 #include "costmodel/cluster_name.h"
@@ -62,7 +63,21 @@ inline Plan small_plan(const std::string& choices, const Model& model, std::int6
   return resolve(parsed, batch, model, test_cluster(), FormulaCosts(test_cluster()));
 }
 
-// A plan drawn by seed: degrees, micro-batches, ZeRO, buckets, schedule.
+// Layers of each of `chunks` chunks as a short form has them, one at least: "1+2+1".
+inline std::string random_layers(
+    std::int64_t layers, std::int64_t chunks,
+    const std::function<std::int64_t(std::int64_t, std::int64_t)>& between) {
+  std::string text;
+  for (; chunks > 0; --chunks) {
+    const std::int64_t taken = chunks == 1 ? layers : between(1, layers - chunks + 1);
+    text += (text.empty() ? "" : "+") + std::to_string(taken);
+    layers -= taken;
+  }
+  return text;
+}
+
+// A plan drawn by seed for a model of four layers: degrees, chunks, micro-batches, ZeRO, buckets,
+// schedule.
 struct RandomChoices {
   std::string text;
   std::int64_t global_batch = 1;
@@ -73,11 +88,15 @@ inline RandomChoices random_choices() {
     return *rc::gen::inRange<std::int64_t>(low, high + 1);
   };
   const std::int64_t dp = between(1, 3), tp = between(1, 3), pp = between(1, 4);
+  const std::int64_t virtual_stages = pp == 2 ? between(1, 2) : 1;
   const std::int64_t microbatch = between(1, 2), count = between(1, 5);
+  const std::string layers = random_layers(4, pp * virtual_stages, between);
   const std::string text = "dp=" + std::to_string(dp) + ",tp=" + std::to_string(tp) +
                            ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(between(0, 3)) +
                            ",prefetch=" + std::to_string(between(0, 3)) +
                            ",microbatch=" + std::to_string(microbatch) +
+                           ",virtual_stages=" + std::to_string(virtual_stages) +
+                           (between(0, 1) ? ",layers=" + layers : "") +
                            ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") +
                            ",bucket=" + std::to_string(between(1, 40)) +
                            " KiB,overlap=" + (between(0, 1) ? "true" : "false");
