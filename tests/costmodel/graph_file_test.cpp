@@ -107,6 +107,12 @@ TEST_CASE("a bad graph file is refused with file, field and reason") {
                 "g.json: ops[0].outputs[0].element: expected \"real\" or \"index\", found \"int\"");
 }
 
+TEST_CASE("a graph file cut off anywhere is refused") {
+  for (std::size_t size = 0; size < kSmall.size(); ++size) {
+    CHECK_THROWS_AS(read_graph(JsonInput::parse(kSmall.substr(0, size), "g.json")), InputError);
+  }
+}
+
 // Each op of a file of its own, with tensors to choose from.
 TEST_CASE("operands that a kind of op cannot take are refused") {
   const auto problem = [](const std::string& op) {

@@ -179,6 +179,10 @@ TEST_CASE("truncated and deeply nested configs are refused") {
   check_refused(R"({"model_type": "llama", "vocab_)",
                 "c.json: line 1, column 32: not valid JSON: invalid string: missing closing quote; "
                 "last read: '\"vocab_'; expected string literal");
+  const std::string whole = llama();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CHECK_THROWS_AS(parameters(whole.substr(0, size)), InputError);
+  }
   CHECK_THROWS_AS(parameters("{\"model_type\": " + std::string(100, '[') + "}"), InputError);
 }
 
