@@ -5,23 +5,17 @@
 namespace meshwright {
 namespace {
 
-std::int64_t product_of(const std::vector<std::int64_t>& sizes) {
-  std::int64_t product = 1;
-  for (const std::int64_t size : sizes) product = checked_multiply(product, size);
-  return product;
-}
-
 // [m, k] x [k, n] in any part: every pair of operands has two of the three sizes.
 Flops matmul_flops(const Kernel& kernel) {
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];
   switch (kernel.part) {
     case KernelPart::Forward:  // x [.., k], weight [k, n]
-      return Flops(checked_product({2, product_of(first.sizes), second.sizes.back()}));
+      return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
     case KernelPart::InputGradient:  // weight [k, n], dy [.., n]
-      return Flops(checked_product({2, product_of(second.sizes), first.sizes.front()}));
+      return Flops(checked_product({2, checked_product(second.sizes), first.sizes.front()}));
     case KernelPart::WeightGradient:  // x [.., k], dy [.., n]
-      return Flops(checked_product({2, product_of(first.sizes), second.sizes.back()}));
+      return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
     case KernelPart::Step:
       return Flops(0);
   }
@@ -113,7 +107,7 @@ std::string_view to_text(KernelPart part) {
   return "";
 }
 
-std::int64_t element_count(const Operand& operand) { return product_of(operand.sizes); }
+std::int64_t element_count(const Operand& operand) { return checked_product(operand.sizes); }
 
 Operand dense_operand(std::vector<std::int64_t> sizes, BufferElement element, std::int64_t offset) {
   std::vector<std::int64_t> strides(sizes.size(), 1);

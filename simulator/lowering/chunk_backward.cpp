@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "costmodel/checked.h"
 #include "simulator/lowering/chunk_lowering.h"
 
 namespace meshwright {
@@ -189,7 +190,7 @@ void ChunkLowering::sum_weight_gradients(std::size_t op, KernelCall& call) {
   for (const WeightId id : entry.weights) {
     const View dw = weight_gradient(op, id);
     parts.push_back(
-        new_view("d " + graph_.weights[id.index()].name, {product_of(dw.operand.sizes)}));
+        new_view("d " + graph_.weights[id.index()].name, {checked_product(dw.operand.sizes)}));
     call.write(parts.back());
   }
   emit(call);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "costmodel/checked.h"
+
 namespace meshwright {
 
 Fragment ChunkLowering::lower() {
@@ -52,7 +54,7 @@ FragmentBufferId ChunkLowering::whole_bucket(std::size_t bucket, Component compo
 
 View ChunkLowering::new_view(const std::string& name, std::vector<std::int64_t> sizes,
                              BufferElement element, Component component) {
-  const std::int64_t count = product_of(sizes);
+  const std::int64_t count = checked_product(sizes);
   return {add_buffer(name, count, element, component), dense_operand(std::move(sizes), element)};
 }
 

@@ -6,23 +6,18 @@
 
 namespace meshwright {
 
-std::int64_t product_of(const std::vector<std::int64_t>& sizes) {
-  std::int64_t product = 1;
-  for (const std::int64_t size : sizes) product = checked_multiply(product, size);
-  return product;
-}
-
 Operand as_matrix(const Operand& operand, std::size_t columns) {
   const auto split = operand.sizes.end() - static_cast<std::ptrdiff_t>(columns);
-  Operand matrix = dense_operand(
-      {product_of({operand.sizes.begin(), split}), product_of({split, operand.sizes.end()})},
-      operand.element, operand.offset);
+  Operand matrix =
+      dense_operand({checked_product(std::vector<std::int64_t>{operand.sizes.begin(), split}),
+                     checked_product(std::vector<std::int64_t>{split, operand.sizes.end()})},
+                    operand.element, operand.offset);
   assert(operand.strides == dense_operand(operand.sizes).strides);
   return matrix;
 }
 
 Operand as_row(const Operand& operand) {
-  return dense_operand({product_of(operand.sizes)}, operand.element, operand.offset);
+  return dense_operand({checked_product(operand.sizes)}, operand.element, operand.offset);
 }
 
 Operand as_heads(const Operand& operand) {

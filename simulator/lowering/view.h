@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/checked.h"
 #include "simulator/lowering/fragment.h"
 
 namespace meshwright {
@@ -19,8 +20,6 @@ struct View {
 struct GradientSum {
   std::optional<View> whole, partial;
 };
-
-std::int64_t product_of(const std::vector<std::int64_t>& sizes);
 
 // The same elements with the last `columns` dimensions as one, and the others as another.
 Operand as_matrix(const Operand& operand, std::size_t columns);

@@ -13,12 +13,6 @@
 namespace meshwright {
 namespace {
 
-std::int64_t product_of(const std::vector<std::int64_t>& sizes) {
-  std::int64_t product = 1;
-  for (const std::int64_t size : sizes) product = checked_multiply(product, size);
-  return product;
-}
-
 class BucketBuilder {
  public:
   BucketBuilder(Program& program, const PlannedGraph& planned, const Plan& plan,
@@ -83,7 +77,7 @@ class BucketBuilder {
         continue;
       }
       const Bytes size = bytes_per_element(BufferElement::Real, program_.precision) *
-                         product_of(sharding_.weight_sizes(op, weight));
+                         checked_product(sharding_.weight_sizes(op, weight));
       Open& open = open_[is_frozen(weight) ? 1 : 0];
       if (!open.weights.empty() && open.size + size > plan_.bucket) finish(open);
       open.size += size;
@@ -144,11 +138,11 @@ class BucketBuilder {
           .op = uses[u], .weight = weight, .shard = index, .bucket = result_.buckets.size()};
       if (u > 0 && !is_frozen(weight)) {
         use.own_gradient = add_buffer(fmt::format("gradient {} of {}", u, shard.name),
-                                      product_of(sizes), Component::Gradients);
+                                      checked_product(sizes), Component::Gradients);
       }
       result_.uses.push_back(use);
     }
-    bucket.count = checked_add(bucket.count, product_of(sizes));
+    bucket.count = checked_add(bucket.count, checked_product(sizes));
     bucket.shards.push_back(index);
     program_.weights.push_back(std::move(shard));
   }
@@ -186,7 +180,7 @@ class BucketBuilder {
 
   // The part of the shard whose final gradient this device holds.
   static void set_owned(const Bucket& bucket, WeightShard& shard) {
-    const std::int64_t count = product_of(shard.sizes);
+    const std::int64_t count = checked_product(shard.sizes);
     const std::int64_t first = std::clamp(bucket.own_first - shard.offset, std::int64_t{0}, count);
     const std::int64_t end =
         std::clamp(bucket.own_first + bucket.own_count - shard.offset, std::int64_t{0}, count);
