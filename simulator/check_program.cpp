@@ -111,12 +111,12 @@ class ProgramCheck {
   }
 
   // By buffer: whether a task that writes something of use writes it too, such as the statistics
-  // of a normalization that no gradient goes back through.
+  // of a normalization that no gradient goes back through. A plan may repeat more than is read.
   std::vector<bool> written_beside(const std::vector<bool>& is_read) const {
     std::vector<bool> beside(program_.buffers.size());
     for (const Task& task : program_.tasks) {
       const auto buffers = program_.operands_of(task);
-      bool useful = false;
+      bool useful = task.recompute;
       for (std::size_t o = 0; o < buffers.size(); ++o) {
         const std::size_t b = buffers[o].index();
         useful |=
@@ -186,7 +186,7 @@ class ProgramCheck {
         ops;
     std::set<std::int32_t> microbatches;
     for (const Task& task : program_.tasks) {
-      if (task.kind != TaskKind::Kernel || !task.microbatch) continue;
+      if (task.kind != TaskKind::Kernel || !task.microbatch || task.recompute) continue;
       const Kernel& kernel = program_.kernel(task);
       ops[kernel.name][{kernel.kind, kernel.part}].insert(*task.microbatch);
       microbatches.insert(*task.microbatch);

@@ -54,9 +54,16 @@ struct OrderEntry {
   friend bool operator==(const OrderEntry&, const OrderEntry&) = default;
 };
 
-// Ops whose results are dropped after the forward and computed again before the backward.
+// Ops whose results are dropped after the forward and computed again just before the first of
+// their gradients. Results that ops outside read stay until those have read them.
 struct RecomputeSegment {
-  std::size_t first_op = 0, end_op = 0;
+  std::size_t first_op = 0, end_op = 0;  // of one chunk
+  std::vector<std::string> kept;         // tensors of these ops that are not dropped
+  // Computes everything again, also what no gradient reads, as software does that reruns a layer
+  // as it is.
+  bool rerun_all = false;
+  // What is dropped once more after it has been computed again: in order, without overlap.
+  std::vector<RecomputeSegment> inner;
   friend bool operator==(const RecomputeSegment&, const RecomputeSegment&) = default;
 };
 
@@ -76,11 +83,11 @@ struct Plan {
   std::int64_t micro_batch = 1;
   std::vector<Slot> slots;
   std::vector<Chunk> chunks;
-  std::vector<OpLayout> layouts;  // ops that are not named here are not split
-  std::vector<RecomputeSegment> recompute;
-  int zero = 0;                   // what dp shards: 1 optimizer, 2 gradients, 3 weights
-  Bytes bucket = 25_MiB;          // gradients that are reduced together
-  bool overlap_gradients = true;  // reduce a bucket as soon as it is complete
+  std::vector<OpLayout> layouts;            // ops that are not named here are not split
+  std::vector<RecomputeSegment> recompute;  // in order, without overlap
+  int zero = 0;                             // what dp shards: 1 optimizer, 2 gradients, 3 weights
+  Bytes bucket = 25_MiB;                    // gradients that are reduced together
+  bool overlap_gradients = true;            // reduce a bucket as soon as it is complete
   // With zero=3: how many buckets ahead of its first use a bucket's weights are gathered, within an
   // entry of the order; 0: right before it.
   std::int64_t prefetch = 1;

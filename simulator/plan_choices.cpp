@@ -10,9 +10,11 @@
 namespace meshwright {
 namespace {
 
+constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
+
 constexpr std::string_view kKeys =
     "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, layers, sequence_parallel, schedule, "
-    "recompute, bucket, overlap, prefetch";
+    "recompute, rerun_all, bucket, overlap, prefetch";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
   throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
@@ -42,15 +44,28 @@ Schedule parse_schedule(std::string_view key, std::string_view value) {
   return Schedule::Interleaved;
 }
 
+RecomputeChoice parse_recompute(std::string_view key, std::string_view value) {
+  if (value == "none") return {Recompute::None};
+  if (value == "selective") return {Recompute::Selective};
+  if (value == "full") return {Recompute::Uniform};
+  const auto colon = value.find(':');
+  const std::string_view name = value.substr(0, colon);
+  if (colon == value.npos || (name != "uniform" && name != "first")) {
+    fail(key, value, "none, selective, full, uniform:LAYERS or first:LAYERS");
+  }
+  return {name == "first" ? Recompute::First : Recompute::Uniform,
+          whole_number(key, value.substr(colon + 1), 1, kMostLayers)};
+}
+
 std::vector<std::int64_t> parse_layers(std::string_view key, std::string_view value) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 20;
   std::vector<std::int64_t> layers;
   for (std::string_view rest = value;;) {
     const auto plus = rest.find('+');
     const auto part = rest.substr(0, plus);
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error != std::errc() || end != part.data() + part.size() || number < 0 || number > kMost) {
+    if (error != std::errc() || end != part.data() + part.size() || number < 0 ||
+        number > kMostLayers) {
       fail(key, value, "the layers of each chunk such as \"5+7+7+5\"");
     }
     layers.push_back(number);
@@ -89,10 +104,9 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
   } else if (key == "layers") {
     choices.layers = parse_layers(key, value);
   } else if (key == "recompute") {
-    if (value != "none" && value != "full" && value != "selective") {
-      fail(key, value, "none, selective or full");
-    }
-    choices.recompute = std::string(value);
+    choices.recompute = parse_recompute(key, value);
+  } else if (key == "rerun_all") {
+    choices.rerun_all = yes_or_no(key, value);
   } else if (key == "bucket") {
     const auto bytes = parse_quantity<Bytes>(value);
     if (!bytes || *bytes < 1_B) fail(key, value, expected_text<Bytes>());

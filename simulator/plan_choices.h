@@ -14,6 +14,15 @@ namespace meshwright {
 // Interleaved is one forward, one backward with several chunks a stage.
 enum class Schedule { GPipe, OneForwardOneBackward, Interleaved };
 
+// What is computed again in the backward: nothing; attention without its projections; layers in
+// segments of equal size ("full" is one layer each); the first layers of every chunk.
+enum class Recompute { None, Selective, Uniform, First };
+struct RecomputeChoice {
+  Recompute kind = Recompute::None;
+  std::int64_t layers = 1;  // Uniform: of a segment; First: of a chunk
+  friend bool operator==(const RecomputeChoice&, const RecomputeChoice&) = default;
+};
+
 // The short form of a plan, as a person types it: "dp=2,tp=2,pp=2,zero=1,microbatch=1". What is
 // left out has its plain default.
 struct PlanChoices {
@@ -24,7 +33,8 @@ struct PlanChoices {
   std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be
   bool sequence_parallel = false;
   Schedule schedule = Schedule::OneForwardOneBackward;
-  std::string recompute = "none";
+  RecomputeChoice recompute = {};
+  bool rerun_all = false;  // also what no gradient reads
   Bytes bucket = 25_MiB;
   bool overlap = true;
   std::int64_t prefetch = 1;

@@ -77,6 +77,18 @@ Json slot_json(const Slot& slot) {
   return {{"axes", axes}, {"devices", ranges_text(slot.devices)}};
 }
 
+Json segments_json(const std::vector<RecomputeSegment>& segments) {
+  Json all = Json::array();
+  for (const RecomputeSegment& segment : segments) {
+    Json json = {{"first_op", segment.first_op}, {"end_op", segment.end_op}};
+    if (!segment.kept.empty()) json["kept"] = segment.kept;
+    if (segment.rerun_all) json["rerun_all"] = true;
+    if (!segment.inner.empty()) json["inner"] = segments_json(segment.inner);
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
 std::string order_text(const std::vector<OrderEntry>& order) {
   std::string text;
   for (const OrderEntry& entry : order) {
@@ -127,6 +139,20 @@ OpLayout read_layout(const JsonInput& json) {
   return layout;
 }
 
+std::vector<RecomputeSegment> read_segments(const JsonInput& json) {
+  std::vector<RecomputeSegment> segments;
+  for (const JsonInput& entry : json.elements()) {
+    RecomputeSegment segment{.first_op = index(entry.at("first_op")),
+                             .end_op = index(entry.at("end_op"))};
+    if (const auto kept = entry.find("kept")) segment.kept = kept->list<std::string>();
+    if (const auto all = entry.find("rerun_all")) segment.rerun_all = all->as<bool>();
+    if (const auto inner = entry.find("inner")) segment.inner = read_segments(*inner);
+    entry.reject_unknown_fields();
+    segments.push_back(std::move(segment));
+  }
+  return segments;
+}
+
 std::vector<OrderEntry> read_order(const JsonInput& json) {
   std::vector<OrderEntry> order;
   const auto text = json.as<std::string>();
@@ -158,17 +184,14 @@ std::string plan_text(const Plan& plan) {
                {"bucket_bytes", plan.bucket.value()},
                {"overlap_gradients", plan.overlap_gradients},
                {"prefetch", plan.prefetch}};
-  json["slots"] = json["chunks"] = json["layouts"] = json["recompute"] = json["order"] =
-      Json::array();
+  json["slots"] = json["chunks"] = json["layouts"] = json["order"] = Json::array();
+  json["recompute"] = segments_json(plan.recompute);
   for (const Slot& slot : plan.slots) json["slots"].push_back(slot_json(slot));
   for (const Chunk& chunk : plan.chunks) {
     json["chunks"].push_back(
         {{"first_op", chunk.first_op}, {"end_op", chunk.end_op}, {"slot", chunk.slot}});
   }
   for (const OpLayout& layout : plan.layouts) json["layouts"].push_back(layout_json(layout));
-  for (const RecomputeSegment& segment : plan.recompute) {
-    json["recompute"].push_back({{"first_op", segment.first_op}, {"end_op", segment.end_op}});
-  }
   for (const auto& order : plan.order) json["order"].push_back(order_text(order));
   return json.dump(2) + "\n";
 }
@@ -198,10 +221,7 @@ Plan read_plan(const JsonInput& json) {
   for (const JsonInput& layout : json.at("layouts").elements()) {
     plan.layouts.push_back(read_layout(layout));
   }
-  for (const JsonInput& segment : json.at("recompute").elements()) {
-    plan.recompute.push_back({index(segment.at("first_op")), index(segment.at("end_op"))});
-    segment.reject_unknown_fields();
-  }
+  plan.recompute = read_segments(json.at("recompute"));
   for (const JsonInput& order : json.at("order").elements())
     plan.order.push_back(read_order(order));
   json.reject_unknown_fields();

@@ -60,6 +60,7 @@ std::string program_text(const Program& program) {
     const Task& task = program.tasks[i];
     text += fmt::format("{:>5} {:<12}", i, program.lanes[task.lane.index()]);
     text += task.microbatch ? fmt::format(" m{:<3}", *task.microbatch) : std::string("     ");
+    if (task.recompute) text += " again";
     if (task.kind == TaskKind::Kernel) {
       const Kernel& kernel = program.kernel(task);
       text += fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);

@@ -54,6 +54,7 @@ struct Task {
   LaneId lane;
   OrderKey key;
   std::optional<std::int32_t> microbatch;  // none: once a step
+  bool recompute = false;                  // repeats what the forward did and dropped
   std::uint32_t first_operand = 0, operand_count = 0;
   std::uint32_t first_wait = 0, wait_count = 0;
   friend bool operator==(const Task&, const Task&) = default;

@@ -23,7 +23,8 @@ FlopSums flops_of_tasks(const Program& program) {
   for (const Task& task : program.tasks) {
     if (task.kind != TaskKind::Kernel) continue;
     work.all += flops[task.what];
-    if (program.kernel(task).part == KernelPart::Forward) work.forward += flops[task.what];
+    if (program.kernel(task).part == KernelPart::Forward && !task.recompute)
+      work.forward += flops[task.what];
   }
   return work;
 }

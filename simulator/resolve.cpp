@@ -74,6 +74,56 @@ std::vector<Chunk> make_chunks(const PlanChoices& choices, const Model& model) {
   return chunks;
 }
 
+// The layers of a chunk.
+std::vector<Chunk> layers_in(const Layers& layers, const Chunk& chunk) {
+  std::vector<Chunk> inside;
+  for (std::size_t i = 0; i < layers.starts.size(); ++i) {
+    const std::size_t end = i + 1 < layers.starts.size() ? layers.starts[i + 1] : layers.end;
+    if (layers.starts[i] >= chunk.first_op && end <= chunk.end_op) {
+      inside.push_back({layers.starts[i], end, chunk.slot});
+    }
+  }
+  return inside;
+}
+
+std::vector<RecomputeSegment> attention_segments(const Model& model) {
+  std::vector<RecomputeSegment> segments;
+  std::size_t first = 0;
+  for (const Block& block : model.blocks) {
+    for (std::int64_t r = 0; r < block.count; ++r) {
+      for (const Op& op : block.ops) {
+        if (op.kind == OpKind::Attention) {
+          segments.push_back({.first_op = first, .end_op = first + 1});
+        }
+        ++first;
+      }
+    }
+  }
+  return segments;
+}
+
+std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Model& model,
+                                            const std::vector<Chunk>& chunks) {
+  std::vector<RecomputeSegment> segments;
+  if (choices.recompute.kind == Recompute::Selective) segments = attention_segments(model);
+  const Layers layers = find_layers(model);
+  const auto count = static_cast<std::size_t>(choices.recompute.layers);
+  for (const Chunk& chunk : chunks) {
+    const auto inside = layers_in(layers, chunk);
+    if (choices.recompute.kind == Recompute::Uniform) {
+      for (std::size_t i = 0; i < inside.size(); i += count) {
+        const Chunk& last = inside[std::min(i + count, inside.size()) - 1];
+        segments.push_back({.first_op = inside[i].first_op, .end_op = last.end_op});
+      }
+    }
+    for (std::size_t i = 0; choices.recompute.kind == Recompute::First && i < inside.size(); ++i) {
+      if (i < count) segments.push_back({inside[i].first_op, inside[i].end_op});
+    }
+  }
+  for (RecomputeSegment& segment : segments) segment.rerun_all = choices.rerun_all;
+  return segments;
+}
+
 std::vector<Slot> make_slots(const PlanChoices& choices) {
   std::vector<Slot> slots;
   std::size_t next = 0;
@@ -239,10 +289,6 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
   if (choices.sequence_parallel) {
     problems.push_back("sequence_parallel=true: sequence parallelism is not lowered yet");
   }
-  if (choices.recompute != "none") {
-    problems.push_back(
-        fmt::format("recompute={}: recomputation is not lowered yet", choices.recompute));
-  }
   const std::int64_t devices = choices.dp * choices.tp * choices.pp;
   if (devices > device_count(cluster)) {
     problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
@@ -271,6 +317,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
     plan.layouts = tensor_layouts(model);
     RelayoutWriter(model, plan, costs).write(plan.layouts);
   }
+  plan.recompute = make_segments(choices, model, plan.chunks);
   plan.zero = choices.zero;
   plan.bucket = choices.bucket;
   plan.overlap_gradients = choices.overlap;

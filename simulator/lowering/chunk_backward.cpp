@@ -76,7 +76,6 @@ View ChunkLowering::gradient(TensorId tensor) {
 
 void ChunkLowering::backward(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
-  if (!needs_gradient(entry.outputs[0])) return;
   switch (entry.kind) {
     case OpKind::Embedding:
       return backward_embedding(op);
@@ -159,14 +158,14 @@ void ChunkLowering::backward_norm(std::size_t op) {
   const View dy = gradient(entry.outputs[0]);
   const View& x = value(entry.inputs[0]);
   const Operand shape = as_matrix(x.operand, norm_columns(op));
-  const auto& statistics = statistics_.at(op);
+  const auto& kept_numbers = statistics(op);
   if (needs_gradient(entry.inputs[0])) {
     const View gain = weight(op, entry.weights[0]);
     std::optional<View>& known = gradients_[entry.inputs[0]].whole;
     const View dx = gradient_target(entry.inputs[0]);
     KernelCall call(norm_kernel(entry), KernelPart::InputGradient, entry);
     call.read(x, shape).read(gain, as_row(gain.operand));
-    for (const View& kept : statistics) call.read(kept);
+    for (const View& kept : kept_numbers) call.read(kept);
     call.read(dy, shape).addend(known, shape);
     emit(call.write(dx, shape));
     known = dx;
@@ -174,7 +173,7 @@ void ChunkLowering::backward_norm(std::size_t op) {
   if (!trains(op)) return;
   KernelCall call(norm_kernel(entry), KernelPart::WeightGradient, entry);
   call.read(x, shape);
-  for (const View& kept : statistics) call.read(kept);
+  for (const View& kept : kept_numbers) call.read(kept);
   call.read(dy, shape);
   if (gives_partial_weight_gradients(op)) return sum_weight_gradients(op, call);
   for (const WeightId id : entry.weights) {
@@ -216,7 +215,7 @@ void ChunkLowering::backward_attention(std::size_t op) {
     const View& x = value(entry.inputs[i]);
     call.read(x, as_heads(x.operand));
   }
-  call.read(y, as_heads(y.operand)).read(statistics_.at(op)[0]).read(dy, as_heads(dy.operand));
+  call.read(y, as_heads(y.operand)).read(statistics(op)[0]).read(dy, as_heads(dy.operand));
   std::vector<View> results;
   for (std::size_t i = 0; i < 3; ++i) {
     results.push_back(separate_target(entry.inputs[i]));
@@ -273,12 +272,12 @@ void ChunkLowering::backward_loss(std::size_t op) {
   const View& logits = value(entry.inputs[0]);
   const View& labels = value(entry.inputs[1]);
   const Operand shape = as_matrix(logits.operand, 1);
-  const auto& statistics = statistics_.at(op);
+  const auto& kept_numbers = statistics(op);
   const View dx = gradient_target(entry.inputs[0]);
   KernelCall call(KernelKind::Loss, KernelPart::InputGradient, entry);
   call.kernel().first_row = first_class(op);
   call.read(logits, shape).read(labels, as_row(labels.operand));
-  emit(call.read(statistics[0]).read(statistics[1]).write(dx, shape));
+  emit(call.read(kept_numbers[0]).read(kept_numbers[1]).write(dx, shape));
   gradients_[entry.inputs[0]].whole = dx;
 }
 

@@ -35,9 +35,16 @@ void ChunkLowering::forward(std::size_t op) {
   }
 }
 
-View& ChunkLowering::set_output(std::size_t op) {
+View ChunkLowering::set_output(std::size_t op) {
   const TensorId tensor = graph_.ops[op].outputs[0];
-  return values_.emplace(tensor, new_output(tensor)).first->second;
+  const View view = new_output(tensor);
+  set_value(tensor, view);
+  return view;
+}
+
+void ChunkLowering::set_value(TensorId tensor, const View& view) {
+  Version& version = versions_.back();
+  if (!version.kept.contains(tensor)) version.values.emplace(tensor, view);
 }
 
 void ChunkLowering::forward_embedding(std::size_t op) {
@@ -104,7 +111,7 @@ void ChunkLowering::forward_norm(std::size_t op) {
     call.read(w, as_row(w.operand));
   }
   call.write(y, shape);
-  for (const View& kept : statistics_.at(op)) call.write(kept);
+  for (const View& kept : statistics(op)) call.write(kept);
   emit(call);
 }
 
@@ -118,7 +125,7 @@ std::size_t ChunkLowering::norm_columns(std::size_t op) const {
 
 View ChunkLowering::statistic(std::size_t op, const char* name, std::int64_t rows) {
   const View view = new_view(graph_.ops[op].name + "." + name, {rows});
-  statistics_[op].push_back(view);
+  versions_.back().statistics[op].push_back(view);
   return view;
 }
 
@@ -128,7 +135,7 @@ void ChunkLowering::forward_attention(std::size_t op) {
   const Operand result = as_heads(y.operand);
   const View lse =
       new_view(entry.name + ".lse", {result.sizes[0], result.sizes[2], result.sizes[1]});
-  statistics_[op].push_back(lse);
+  versions_.back().statistics[op].push_back(lse);
   KernelCall call(KernelKind::Attention, KernelPart::Forward, entry);
   call.kernel().place = attention_place(op);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -230,7 +237,7 @@ View ChunkLowering::piece_of(const View& whole, std::size_t op, std::size_t piec
 void ChunkLowering::forward_split(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
-    values_.emplace(entry.outputs[i], piece_of(value(entry.inputs[0]), op, i));
+    set_value(entry.outputs[i], piece_of(value(entry.inputs[0]), op, i));
   }
 }
 
@@ -250,7 +257,7 @@ void ChunkLowering::forward_loss(std::size_t op) {
   const Operand rows = as_row(labels.operand);
   const View largest = statistic(op, "largest", shape.sizes[0]);
   const View sums = new_view(entry.name + ".sums", {shape.sizes[0], 2});
-  statistics_[op].push_back(sums);
+  versions_.back().statistics[op].push_back(sums);
 
   KernelCall most(KernelKind::LossLargest, KernelPart::Forward, entry);
   emit(most.read(logits, shape).write(largest));
@@ -259,6 +266,7 @@ void ChunkLowering::forward_loss(std::size_t op) {
   add.kernel().first_row = first_class(op);
   emit(add.read(logits, shape).read(labels, rows).read(largest).write(sums));
   if (splits_vocabulary(op)) all_reduce(sums);
+  if (rerunning_) return;  // the loss is a sum over micro-batches
   const View loss{persistent(*program_.loss), dense_operand({1}, BufferElement::Double)};
   KernelCall mean(KernelKind::Loss, KernelPart::Forward, entry);
   emit(mean.read(labels, rows).read(largest).read(sums).write(loss));

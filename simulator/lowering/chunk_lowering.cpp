@@ -4,18 +4,25 @@
 #include <cassert>
 
 #include "costmodel/checked.h"
+#include "simulator/lowering/recompute.h"
 
 namespace meshwright {
 
 Fragment ChunkLowering::lower() {
   tasks_ = &fragment_.forward;
+  versions_.emplace_back();
   for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) forward(op);
   const std::set<Message> crossings = find_crossings();
-  for (const Message& message : crossings) send(values_.at(message.tensor), message);
+  for (const Message& message : crossings) send(value(message.tensor), message);
   tasks_ = &fragment_.backward;
   for (const Message& message : crossings) receive_gradient(message);
-  for (std::size_t op = chunk_.end_op; op-- > chunk_.first_op;) backward(op);
+  for (std::size_t op = chunk_.end_op; op-- > chunk_.first_op;) {
+    if (!needs_gradient(graph_.ops[op].outputs[0])) continue;
+    open_segments(op);
+    backward(op);
+  }
   for (const Message& message : received_) send_gradient(message);
+  drop_unread(fragment_);
   return std::move(fragment_);
 }
 
@@ -64,6 +71,17 @@ View ChunkLowering::new_output(TensorId tensor) {
                   entry.element == Element::Index ? BufferElement::Index : BufferElement::Real);
 }
 
+void ChunkLowering::emit(KernelCall& call) { add_task(std::move(call.task())); }
+
+void ChunkLowering::add_task(FragmentTask task) {
+  if (rerunning_) {
+    task.part = KernelPart::InputGradient;
+    task.recompute = true;
+    task.needless = versions_.back().segment->rerun_all;
+  }
+  tasks_->push_back(std::move(task));
+}
+
 void ChunkLowering::emit_transfer(const View& view, TransferKind kind, Purpose purpose,
                                   std::vector<DeviceId> group, Reduction reduction) {
   FragmentTask task{.kind = TaskKind::Transfer};
@@ -76,7 +94,7 @@ void ChunkLowering::emit_transfer(const View& view, TransferKind kind, Purpose p
                    .element = view.operand.element};
   task.operands = {view.buffer};
   task.part = tasks_ == &fragment_.forward ? KernelPart::Forward : KernelPart::InputGradient;
-  tasks_->push_back(std::move(task));
+  add_task(std::move(task));
 }
 
 void ChunkLowering::all_reduce(const View& view, Reduction reduction) {
@@ -95,7 +113,10 @@ void ChunkLowering::receive(const View& view, const Message& message) {
 }
 
 const View& ChunkLowering::value(TensorId tensor) {
-  if (const auto found = values_.find(tensor); found != values_.end()) return found->second;
+  for (auto version = versions_.rbegin(); version != versions_.rend(); ++version) {
+    const auto found = version->values.find(tensor);
+    if (found != version->values.end()) return found->second;
+  }
   const View view = new_output(tensor);
   const std::size_t producer = planned_.producer[tensor.index()];
   if (producer < graph_.ops.size()) {
@@ -107,7 +128,42 @@ const View& ChunkLowering::value(TensorId tensor) {
     load.kernel().name = graph_.tensors[tensor.index()].name;
     emit(load.write(view));
   }
-  return values_.emplace(tensor, view).first->second;
+  return versions_.front().values.emplace(tensor, view).first->second;
+}
+
+const std::vector<View>& ChunkLowering::statistics(std::size_t op) const {
+  const auto version = std::find_if(versions_.rbegin(), versions_.rend(),
+                                    [&](const Version& v) { return v.statistics.contains(op); });
+  return version->statistics.at(op);
+}
+
+void ChunkLowering::open_segments(std::size_t op) {
+  const auto contains = [&](const RecomputeSegment& s) {
+    return s.first_op <= op && op < s.end_op;
+  };
+  while (versions_.size() > 1 && !contains(*versions_.back().segment)) versions_.pop_back();
+  for (;;) {
+    const RecomputeSegment* around = versions_.back().segment;
+    const auto& segments = around ? around->inner : plan_.recompute;
+    const auto found = std::partition_point(segments.begin(), segments.end(),
+                                            [&](const auto& s) { return s.end_op <= op; });
+    if (found == segments.end() || !contains(*found)) return;
+    rerun(*found);
+  }
+}
+
+void ChunkLowering::rerun(const RecomputeSegment& segment) {
+  Version version{.segment = &segment};
+  const std::set<std::string_view> kept(segment.kept.begin(), segment.kept.end());
+  for (std::size_t op = segment.first_op; op < segment.end_op && !kept.empty(); ++op) {
+    for (const TensorId tensor : graph_.ops[op].outputs) {
+      if (kept.contains(graph_.tensors[tensor.index()].name)) version.kept.insert(tensor);
+    }
+  }
+  versions_.push_back(std::move(version));
+  rerunning_ = true;
+  for (std::size_t op = segment.first_op; op < segment.end_op; ++op) forward(op);
+  rerunning_ = false;
 }
 
 View ChunkLowering::weight(std::size_t op, WeightId id) {

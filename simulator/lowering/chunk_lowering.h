@@ -27,6 +27,14 @@ class ChunkLowering {
   Fragment lower();
 
  private:
+  // One computation of tensors and of the numbers that gradients need besides.
+  struct Version {
+    const RecomputeSegment* segment = nullptr;
+    std::set<TensorId> kept = {};  // left to the version before
+    std::map<TensorId, View> values = {};
+    std::map<std::size_t, std::vector<View>> statistics = {};  // by op
+  };
+
   bool in_chunk(std::size_t op) const { return op >= chunk_.first_op && op < chunk_.end_op; }
   // Tensors of this chunk that other chunks read, each with each of those chunks.
   std::set<Message> find_crossings() const;
@@ -41,7 +49,8 @@ class ChunkLowering {
                 BufferElement element = BufferElement::Real,
                 Component component = Component::Activations);
   View new_output(TensorId tensor);
-  void emit(KernelCall& call) { tasks_->push_back(std::move(call.task())); }
+  void emit(KernelCall& call);
+  void add_task(FragmentTask task);
   void emit_transfer(const View& view, TransferKind kind, Purpose purpose,
                      std::vector<DeviceId> group, Reduction reduction = Reduction::Sum);
   // Sums what each device along the split axes has of a view.
@@ -53,6 +62,7 @@ class ChunkLowering {
 
   // Of a tensor that an op reads: computed here, received, or loaded.
   const View& value(TensorId tensor);
+  const std::vector<View>& statistics(std::size_t op) const;
   View weight(std::size_t op, WeightId id);
   View weight_gradient(std::size_t op, WeightId id);
   // A matmul's weight as [in, out], whichever way it is stored.
@@ -66,10 +76,17 @@ class ChunkLowering {
   // Whether the gradients of its weights are: it splits rows that share the weights.
   bool gives_partial_weight_gradients(std::size_t op) const;
 
+  // Recomputation.
+
+  // Opens the segments around an op whose gradients come next and closes those that are done.
+  void open_segments(std::size_t op);
+  void rerun(const RecomputeSegment& segment);
+
   // Forward.
 
   void forward(std::size_t op);
-  View& set_output(std::size_t op);
+  View set_output(std::size_t op);
+  void set_value(TensorId tensor, const View& view);
   void forward_embedding(std::size_t op);
   std::size_t table_columns(std::size_t op) const;
   std::int64_t first_row(std::size_t op) const;
@@ -142,8 +159,9 @@ class ChunkLowering {
   std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written
   std::map<BufferId, FragmentBufferId> persistent_;
   std::map<WholeBucket, FragmentBufferId> whole_;
-  std::map<TensorId, View> values_;
-  std::map<std::size_t, std::vector<View>> statistics_;  // by op
+  // What the forward computed, then what each open segment computed again, from outer to inner.
+  std::vector<Version> versions_;
+  bool rerunning_ = false;
   std::map<TensorId, GradientSum> gradients_;
   std::set<Message> received_;
 };

@@ -42,6 +42,8 @@ struct FragmentTask {
   KernelPart part = KernelPart::Forward;  // which entries of the order it belongs to
   std::vector<WeightUsed> gradients;      // weights whose gradient it adds to
   std::optional<Message> received;        // none: not a receive
+  bool recompute = false;                 // repeats what the forward did and dropped
+  bool needless = false;                  // recompute: stays even if nothing reads its results
 };
 
 // What a device does with one micro-batch in one chunk: the same for every micro-batch.

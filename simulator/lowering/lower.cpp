@@ -137,7 +137,8 @@ class OrderWriter {
       const auto& whole = chunk.fragment.buffers[id.index()].whole;
       operands.push_back(whole ? sharded_.buffer_of(*whole) : *buffers[id.index()]);
     }
-    writer_.add_task(task.kind, what_of(chunk, task), std::move(operands), next(), microbatch);
+    writer_.add_task(task.kind, what_of(chunk, task), std::move(operands), next(), microbatch,
+                     task.recompute);
   }
 
   OrderKey next() {

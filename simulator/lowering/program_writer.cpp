@@ -87,9 +87,10 @@ std::uint32_t ProgramWriter::add_transfer(Transfer transfer) {
 }
 
 void ProgramWriter::add_task(TaskKind kind, std::uint32_t what, std::vector<BufferId> operands,
-                             OrderKey key, std::optional<std::int32_t> microbatch) {
+                             OrderKey key, std::optional<std::int32_t> microbatch, bool recompute) {
   drafts_.push_back(
-      {{.kind = kind, .what = what, .key = key, .microbatch = microbatch}, std::move(operands)});
+      {{.kind = kind, .what = what, .key = key, .microbatch = microbatch, .recompute = recompute},
+       std::move(operands)});
 }
 
 void ProgramWriter::add_kernel_task(Kernel kernel, std::vector<BufferId> operands, OrderKey key) {

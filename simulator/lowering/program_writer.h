@@ -19,7 +19,7 @@ class ProgramWriter {
   std::uint32_t add_transfer(Transfer transfer);
 
   void add_task(TaskKind kind, std::uint32_t what, std::vector<BufferId> operands, OrderKey key,
-                std::optional<std::int32_t> microbatch);
+                std::optional<std::int32_t> microbatch, bool recompute = false);
   void add_kernel_task(Kernel kernel, std::vector<BufferId> operands, OrderKey key);
   // Nothing for a group of one.
   void add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key);

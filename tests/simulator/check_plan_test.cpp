@@ -42,7 +42,20 @@ TEST_CASE("each mistake in a plan is said in words") {
   check([](Plan& p) { p.slots[1].devices[3] = DeviceId(64); }, {"device 64: the cluster has 64"});
   check([](Plan& p) { p.chunks[1].first_op += 1; },
         {"chunk 1: ops 31 to 59, expected them to start at 30"});
-  check([](Plan& p) { p.recompute.push_back({0, 5}); }, {"recomputation is not lowered yet"});
+  check([](Plan& p) { p.recompute = {{.first_op = 28, .end_op = 32}}; },
+        {"recompute: ops 28 to 32 are not within one chunk"});
+  check(
+      [](Plan& p) {
+        p.recompute = {{.first_op = 4, .end_op = 8}, {.first_op = 7, .end_op = 9}};
+      },
+      {"recompute: ops 7 to 9, expected some that start at 8 or later"});
+  check([](Plan& p) { p.recompute = {{.first_op = 4, .end_op = 8, .kept = {"logits"}}}; },
+        {"recompute: ops 4 to 8 do not produce logits"});
+  check(
+      [](Plan& p) {
+        p.recompute = {{.first_op = 4, .end_op = 8, .inner = {{5, 9}}}};
+      },
+      {"recompute: ops 5 to 9 are not within ops 4 to 8 around them"});
   check([](Plan& p) { p.precision = Precision::BF16; },
         {"precision bf16: only fp32 and fp64 are lowered yet"});
   check([](Plan& p) { p.layouts[0].op = "layers.*.none"; },
@@ -178,13 +191,11 @@ TEST_CASE("frozen weights are refused where an op has others too, or there are n
 
 TEST_CASE("choices that do not fit the model or the cluster are refused together") {
   const Model model = small_gpt();
-  const PlanChoices choices =
-      parse_plan_choices("dp=3,pp=5,tp=8,cp=2,ep=2,sequence_parallel=true,recompute=full");
+  const PlanChoices choices = parse_plan_choices("dp=3,pp=5,tp=8,cp=2,ep=2,sequence_parallel=true");
   CHECK(check_choices(choices, {.global_batch = 4, .sequence = 8}, model, test_cluster()) ==
         Problems{"cp=2: splitting the sequence (context parallelism) is not lowered yet",
                  "ep=2: expert parallelism is not lowered yet",
                  "sequence_parallel=true: sequence parallelism is not lowered yet",
-                 "recompute=full: recomputation is not lowered yet",
                  "dp x tp x pp = 120 devices, but the cluster has 64",
                  "pp=5: the model has 4 repeated blocks to cut at",
                  "a global batch of 4 cannot be cut into dp=3 times micro-batches of 1"});

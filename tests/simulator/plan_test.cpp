@@ -104,14 +104,17 @@ TEST_CASE("a wrong short form names the key") {
              layers + "\"")
                 .c_str());
   }
-  refused("recompute=some", "plan: recompute: expected none, selective or full, found \"some\"");
+  refused("recompute=some",
+          "plan: recompute: expected none, selective, full, uniform:LAYERS or first:LAYERS, "
+          "found \"some\"");
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
-  refused("pd=2",
-          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
-          "virtual_stages, layers, sequence_parallel, schedule, recompute, bucket, overlap, "
-          "prefetch");
+  refused(
+      "pd=2",
+      "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
+      "virtual_stages, layers, sequence_parallel, schedule, recompute, rerun_all, bucket, overlap, "
+      "prefetch");
 }
 
 }  // namespace meshwright

@@ -1,0 +1,63 @@
+#include "simulator/lowering/recompute.h"
+
+#include <algorithm>
+
+namespace meshwright {
+namespace {
+
+bool writes(const FragmentTask& task, std::size_t operand) {
+  return task.kind == TaskKind::Transfer || task.kernel.operands[operand].written;
+}
+
+// From the last task to the first, so that what reads a result has been seen before what makes it.
+void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
+  std::vector<bool> read(buffers, false);
+  std::vector<bool> dropped(tasks.size(), false);
+  for (std::size_t t = tasks.size(); t-- > 0;) {
+    const FragmentTask& task = tasks[t];
+    bool needed = !task.recompute || task.needless;
+    for (std::size_t o = 0; o < task.operands.size() && !needed; ++o) {
+      needed = writes(task, o) && read[task.operands[o].index()];
+    }
+    dropped[t] = !needed;
+    if (!needed) continue;
+    for (const FragmentBufferId id : task.operands) read[id.index()] = true;
+  }
+  std::size_t kept = 0;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    if (dropped[t]) continue;
+    if (kept != t) tasks[kept] = std::move(tasks[t]);
+    ++kept;
+  }
+  tasks.resize(kept);
+}
+
+void drop_buffers(Fragment& fragment) {
+  std::vector<bool> used(fragment.buffers.size(), false);
+  for (auto* tasks : {&fragment.forward, &fragment.backward}) {
+    for (const FragmentTask& task : *tasks) {
+      for (const FragmentBufferId id : task.operands) used[id.index()] = true;
+    }
+  }
+  std::vector<FragmentBufferId> moved(fragment.buffers.size());
+  std::vector<FragmentBuffer> buffers;
+  for (std::size_t b = 0; b < used.size(); ++b) {
+    moved[b] = FragmentBufferId(buffers.size());
+    if (used[b]) buffers.push_back(std::move(fragment.buffers[b]));
+  }
+  fragment.buffers = std::move(buffers);
+  for (auto* tasks : {&fragment.forward, &fragment.backward}) {
+    for (FragmentTask& task : *tasks) {
+      for (FragmentBufferId& id : task.operands) id = moved[id.index()];
+    }
+  }
+}
+
+}  // namespace
+
+void drop_unread(Fragment& fragment) {
+  drop_tasks(fragment.backward, fragment.buffers.size());
+  drop_buffers(fragment);
+}
+
+}  // namespace meshwright
