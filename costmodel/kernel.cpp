@@ -41,6 +41,10 @@ Bytes bytes_per_element(BufferElement element, Precision precision) {
       return bytes_per_element(precision);
     case BufferElement::Index:
       return 4_B;
+    case BufferElement::Single:
+      return 4_B;
+    case BufferElement::Byte:
+      return 1_B;
     case BufferElement::Double:
       return 8_B;
   }

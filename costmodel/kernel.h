@@ -11,9 +11,10 @@
 
 namespace meshwright {
 
-// What a buffer holds: numbers of the run's precision, 32-bit indices, or doubles for sums that
-// must not depend on how work is split.
-enum class BufferElement { Real, Index, Double };
+// What a buffer holds: numbers of the run's precision, 32-bit indices, doubles for sums that must
+// not depend on how work is split, fp32 where the run's precision is too coarse, or bytes that only
+// their kernel understands.
+enum class BufferElement { Real, Index, Double, Single, Byte };
 Bytes bytes_per_element(BufferElement element, Precision precision);
 
 enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
@@ -121,7 +122,7 @@ struct Kernel {
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
   bool decay = false;          // AdamW: whether weights decay
-  // Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's start is
+  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's start is
   // that of the micro-batch.
   std::vector<GlobalExtent> place;
   friend bool operator==(const Kernel&, const Kernel&) = default;

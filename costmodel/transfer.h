@@ -19,6 +19,9 @@ namespace meshwright {
 // AllToAll        part j of member i -> part i of member j
 // Broadcast       the first member's range -> all
 // Send, Receive   a range to or from the other of a pair
+// Where an AllGather or ReduceScatter has `blocks`, the range is so many equal blocks, each cut
+// into parts, and a member's own parts lie together in a second buffer: the first one is read, the
+// second one written.
 // Reductions add in the order of the group, whoever computes them.
 enum class TransferKind {
   AllReduce,
@@ -45,6 +48,7 @@ struct Transfer {
   std::int64_t offset = 0;
   std::int64_t count = 0;
   BufferElement element = BufferElement::Real;
+  std::optional<std::int64_t> blocks = {};  // none: in place
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 

@@ -21,7 +21,7 @@ std::string text_of(const Transfer& transfer) {
 
 bool same_work(const Transfer& a, const Transfer& b) {
   return a.kind == b.kind && a.reduction == b.reduction && a.count == b.count &&
-         a.element == b.element;
+         a.element == b.element && a.blocks == b.blocks;
 }
 
 [[noreturn]] void throw_mismatch(DeviceId device, const Transfer& mine, const Transfer& other) {
@@ -47,8 +47,9 @@ std::size_t place_in_group(const Transfer& transfer, DeviceId device) {
 struct MemberWork {
   const Transfer& transfer;
   Precision precision;
-  std::vector<std::byte*> memory;  // of every member, the start of the range
+  std::vector<std::byte*> memory;  // of every member, the start of what it gives
   std::size_t place;               // mine
+  std::byte* taken = nullptr;      // with blocks: where what this member takes goes
 
   std::size_t members() const { return memory.size(); }
   std::size_t count() const { return static_cast<std::size_t>(transfer.count); }
@@ -76,6 +77,27 @@ struct MemberWork {
       if (i != place) copy(i, place, i * part_bytes(), i * part_bytes(), part_bytes());
     }
   }
+  std::size_t blocks() const { return static_cast<std::size_t>(*transfer.blocks); }
+  std::size_t block_part() const { return count() / blocks() / members(); }
+  void all_gather_blocks() const {
+    const std::size_t bytes = block_part() * width();
+    for (std::size_t b = 0; b < blocks() && bytes > 0; ++b) {
+      for (std::size_t i = 0; i < members(); ++i) {
+        std::memcpy(taken + (b * members() + i) * bytes, memory[i] + b * bytes, bytes);
+      }
+    }
+  }
+  void reduce_scatter_blocks() const {
+    const std::size_t bytes = block_part() * width();
+    for (std::size_t b = 0; b < blocks(); ++b) {
+      std::vector<const std::byte*> sources;
+      for (const std::byte* start : memory) {
+        sources.push_back(start + (b * members() + place) * bytes);
+      }
+      reduce(transfer.reduction, transfer.element, precision, sources, block_part(),
+             taken + b * bytes);
+    }
+  }
   void all_to_all() const {
     for (std::size_t i = place + 1; i < members(); ++i) {
       std::byte* mine = memory[place] + i * part_bytes();
@@ -92,9 +114,10 @@ struct MemberWork {
       case TransferKind::AllReduce:
         return all_reduce();
       case TransferKind::ReduceScatter:
+        if (transfer.blocks) return reduce_scatter_blocks();
         return reduce_part(count() / members() * place, count() / members());
       case TransferKind::AllGather:
-        return all_gather();
+        return transfer.blocks ? all_gather_blocks() : all_gather();
       case TransferKind::AllToAll:
         return all_to_all();
       case TransferKind::Broadcast:
@@ -113,17 +136,22 @@ class ThreadEndpoint : public Transport {
  public:
   ThreadEndpoint(ThreadNetwork& network, DeviceId device) : network_(network), device_(device) {}
 
-  void run(const Transfer& transfer, Precision precision, std::span<std::byte> range) override {
+  void run(const Transfer& transfer, Precision precision, std::span<std::byte> range,
+           std::span<std::byte> own) override {
     const std::size_t place = place_in_group(transfer, device_);
     if (transfer.kind == TransferKind::Send) return send(transfer, range);
     if (transfer.kind == TransferKind::Receive) return receive(transfer, range);
     if (is_sharded(transfer.kind) &&
-        transfer.count % static_cast<std::int64_t>(transfer.group.size()) != 0) {
+        transfer.count %
+                (static_cast<std::int64_t>(transfer.group.size()) * transfer.blocks.value_or(1)) !=
+            0) {
       throw std::logic_error(fmt::format("{} has no equal parts", text_of(transfer)));
     }
     ThreadNetwork::Meeting& meeting = network_.meeting_of(transfer.group);
-    const MemberWork work{transfer, precision,
-                          network_.meet(meeting, transfer, place, range.data()), place};
+    const bool gives_own = transfer.blocks && transfer.kind == TransferKind::AllGather;
+    std::byte* given = gives_own ? own.data() : range.data();
+    const MemberWork work{transfer, precision, network_.meet(meeting, transfer, place, given),
+                          place, gives_own ? range.data() : own.data()};
     work.run();
     network_.part(meeting);
   }

@@ -23,8 +23,10 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // Runs the transfer in place on `range`, its `count` elements, and returns when the range may be
-  // used again. A Send returns without waiting for its Receive.
-  virtual void run(const Transfer& transfer, Precision precision, std::span<std::byte> range) = 0;
+  // used again. A Send returns without waiting for its Receive. A transfer with blocks has its own
+  // parts in `own`.
+  virtual void run(const Transfer& transfer, Precision precision, std::span<std::byte> range,
+                   std::span<std::byte> own = {}) = 0;
 };
 
 }  // namespace meshwright

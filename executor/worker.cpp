@@ -148,9 +148,15 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   if (task.kind == TaskKind::Transfer) {
     const Transfer& transfer = program_.transfer(task);
     const std::int64_t width = bytes_per_element(transfer.element, program_.precision).value();
-    transport_.run(transfer, program_.precision,
-                   {start_of(operands[0]) + transfer.offset * width,
-                    static_cast<std::size_t>(transfer.count * width)});
+    const bool reads_own = transfer.blocks && transfer.kind == TransferKind::AllGather;
+    const std::span<std::byte> range(
+        start_of(operands[reads_own ? 1 : 0]) + transfer.offset * width,
+        static_cast<std::size_t>(transfer.count * width));
+    std::span<std::byte> own;
+    if (transfer.blocks) {
+      own = {start_of(operands[reads_own ? 0 : 1]), range.size() / transfer.group.size()};
+    }
+    transport_.run(transfer, program_.precision, range, own);
     return;
   }
   const Kernel& kernel = program_.kernel(task);
@@ -172,15 +178,19 @@ void Worker::load(const Kernel& kernel, std::byte* buffer, std::int64_t step,
   }
   const bool has_batch = y.sizes.size() > 1;
   const std::int64_t rows = has_batch ? y.sizes[0] : 1;
-  const Places places(std::span(y.sizes).subspan(has_batch ? 1 : 0),
-                      std::span(y.strides).subspan(has_batch ? 1 : 0));
-  std::vector<std::int32_t> values(static_cast<std::size_t>(places.count()));
+  const std::size_t first = has_batch ? 1 : 0;
+  const Places places(std::span(y.sizes).subspan(first), std::span(y.strides).subspan(first));
+  // A device may take a part of the row.
+  const GlobalExtent part = kernel.place.at(first);
+  std::vector<std::int32_t> values(
+      static_cast<std::size_t>(places.count() / y.sizes[first] * part.size));
   for (std::int64_t r = 0; r < rows; ++r) {
     data_.read_row(kernel.name, step, has_batch ? row + r : 0, values);
     std::int32_t* to =
         reinterpret_cast<std::int32_t*>(buffer) + y.offset + (has_batch ? r * y.strides[0] : 0);
     for (std::int64_t i = 0; i < places.count(); ++i) {
-      to[places[i]] = values[static_cast<std::size_t>(i)];
+      to[places[i]] =
+          values[static_cast<std::size_t>(i + part.start * places.count() / y.sizes[first])];
     }
   }
 }

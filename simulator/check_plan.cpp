@@ -1,6 +1,7 @@
 #include "simulator/check_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -327,16 +328,32 @@ class PlanCheck {
       check_axes(layout, *dim, axes);
       const bool loss = view.op->kind == OpKind::CrossEntropy;
       if (use == DimUse::Whole || (use == DimUse::Normalized && !loss) ||
-          dim->role != DimRole::Fixed) {
+          dim->role == DimRole::Batch) {
         add("layout {}: splitting {} is not lowered yet", layout.op, name);
       }
-      (use == DimUse::Contracted ? sums : widens) = true;
+      if (dim->role == DimRole::Sequence) {
+        check_sequence(layout, view, name);
+      } else {
+        (use == DimUse::Contracted ? sums : widens) = true;
+      }
     }
     const bool matmul = view.op->kind == OpKind::Matmul;
     const bool reduces = sums && (matmul || view.op->kind == OpKind::Embedding);
-    check_steps(layout, "relayout", layout.relayout, reduces);
+    const bool gathers = widens && matmul && !layout.input_relayout.empty();
+    check_steps(layout, "input_relayout", layout.input_relayout, gathers, {kGatherStep});
+    check_steps(layout, "relayout", layout.relayout, reduces, {kSumStep, kScatterStep});
     check_steps(layout, "gradient_relayout", layout.gradient_relayout,
-                widens && matmul && passes_gradient(layout.op));
+                widens && matmul && passes_gradient(layout.op),
+                {gathers ? kScatterStep : kSumStep});
+  }
+
+  // Rows of a sequence apart are the business of ops that treat every row alike.
+  void check_sequence(const OpLayout& layout, const OpView& view, const std::string& name) {
+    const OpKind kind = view.op->kind;
+    if (layout.work.size() > 1 || kind == OpKind::Attention || kind == OpKind::Rope ||
+        kind == OpKind::Split || kind == OpKind::CrossEntropy) {
+      add("layout {}: splitting {} is not lowered yet", layout.op, name);
+    }
   }
 
   void check_axes(const OpLayout& layout, const Dim& dim, const std::vector<std::string>& axes) {
@@ -345,20 +362,26 @@ class PlanCheck {
       return;
     }
     const std::int64_t tp = plan_.slots.empty() ? 1 : axis_size(plan_.slots.front(), "tp");
-    if (dim.size < tp) {
+    if (dim.role == DimRole::Sequence) {
+      if (plan_.sequence % tp != 0) {
+        add("layout {}: tp={} does not divide a sequence of {}", layout.op, tp, plan_.sequence);
+      }
+    } else if (dim.size < tp) {
       add("layout {}: {} is {}, which cannot be split over tp={}", layout.op, dim.name, dim.size,
           tp);
     }
   }
 
+  // One of the known steps, or none.
   void check_steps(const OpLayout& layout, std::string_view field,
-                   const std::vector<std::string>& steps, bool reduces) {
-    const std::vector<std::string> want =
-        reduces ? std::vector<std::string>{"all_reduce tp"} : std::vector<std::string>{};
-    if (steps != want) {
-      add("layout {}: {}: expected {}, other steps are not lowered yet", layout.op, field,
-          reduces ? "\"all_reduce tp\"" : "no steps");
+                   const std::vector<std::string>& steps, bool needed,
+                   const std::vector<std::string_view>& known) {
+    if (!needed ? steps.empty()
+                : steps.size() == 1 && std::ranges::count(known, steps.front()) > 0) {
+      return;
     }
+    add("layout {}: {}: expected {}, other steps are not lowered yet", layout.op, field,
+        needed ? fmt::format("\"{}\"", fmt::join(known, "\" or \"")) : "no steps");
   }
 
   // Readers must take a tensor as its producer leaves it, and all users of a weight must split it
@@ -370,10 +393,12 @@ class PlanCheck {
     std::set<std::string> told;
     for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
       for (const TensorId input : planned.graph.ops[op].inputs) {
-        const std::size_t producer = planned.producer[input.index()];
         for (const DimId dim : planned.graph.tensors[input.index()].dims) {
-          const bool left = producer < planned.graph.ops.size() && sharding.is_split(producer, dim);
-          if (sharding.is_split(op, dim) != left && told.insert(planned.patterns[op]).second) {
+          const bool gathered = sharding.gathers(op) && input == planned.graph.ops[op].inputs[0] &&
+                                planned.graph.dims[dim.index()].role == DimRole::Sequence;
+          const bool wanted = gathered || sharding.is_split(op, dim);
+          if (wanted != sharding.is_split_tensor(input, dim) &&
+              told.insert(planned.patterns[op]).second) {
             add("op {}: reads {} split otherwise than it is produced, which is not lowered yet",
                 planned.patterns[op], planned.graph.dims[dim.index()].name);
           }

@@ -57,7 +57,7 @@ class ProgramCheck {
     const auto buffers = program_.operands_of(task);
     if (task.kind == TaskKind::Transfer) {
       const Transfer& transfer = program_.transfer(task);
-      check_end(t, buffers[0], transfer.offset + transfer.count);
+      check_transfer(t, transfer, buffers);
       return;
     }
     const auto& operands = program_.kernel(task).operands;
@@ -74,6 +74,21 @@ class ProgramCheck {
       if (operands[o].element != program_.buffers[buffers[o].index()].element) {
         add(t, "takes {} for another kind of numbers", program_.buffers[buffers[o].index()].name);
       }
+    }
+  }
+
+  void check_transfer(std::size_t t, const Transfer& transfer, std::span<const BufferId> buffers) {
+    if (buffers.size() != (transfer.blocks ? 2 : 1)) {
+      add(t, "has {} buffers", buffers.size());
+      return;
+    }
+    const auto members = static_cast<std::int64_t>(transfer.group.size());
+    const bool reads_own = transfer.blocks && transfer.kind == TransferKind::AllGather;
+    check_end(t, buffers[reads_own ? 1 : 0], transfer.offset + transfer.count);
+    if (!transfer.blocks) return;
+    check_end(t, buffers[reads_own ? 0 : 1], transfer.count / members);
+    if (transfer.count % (members * *transfer.blocks) != 0) {
+      add(t, "has {} blocks of unequal parts", *transfer.blocks);
     }
   }
 
@@ -286,7 +301,8 @@ class JointRun {
       const Program& other = programs_[member];
       const Transfer& theirs = other.transfer(other.tasks[next_[member]]);
       if (theirs.kind != transfer.kind || theirs.count != transfer.count ||
-          theirs.reduction != transfer.reduction || theirs.element != transfer.element) {
+          theirs.reduction != transfer.reduction || theirs.element != transfer.element ||
+          theirs.blocks != transfer.blocks) {
         problems_.push_back(fmt::format("{}: meets a different transfer of {}",
                                         task_name(programs_[p], next_[p]),
                                         task_name(other, next_[member])));

@@ -4,14 +4,18 @@ namespace meshwright {
 
 bool reads_operand(const Program& program, const Task& task, std::size_t operand) {
   if (task.kind == TaskKind::Transfer) {
-    return program.transfer(task).kind != TransferKind::Receive;
+    const Transfer& transfer = program.transfer(task);
+    return transfer.blocks ? operand == 0 : transfer.kind != TransferKind::Receive;
   }
   const Kernel& kernel = program.kernel(task);
   return !kernel.operands[operand].written || kernel.accumulate || kernel.kind == KernelKind::AdamW;
 }
 
 bool writes_operand(const Program& program, const Task& task, std::size_t operand) {
-  if (task.kind == TaskKind::Transfer) return program.transfer(task).kind != TransferKind::Send;
+  if (task.kind == TaskKind::Transfer) {
+    const Transfer& transfer = program.transfer(task);
+    return transfer.blocks ? operand == 1 : transfer.kind != TransferKind::Send;
+  }
   return program.kernel(task).operands[operand].written;
 }
 

@@ -29,16 +29,22 @@ struct Chunk {
 };
 
 // How the work of an op is split: which axes shard which of its dimensions, major to minor. Every
-// op's batch is split over dp besides. `relayout` are the steps that turn what the op produces
-// into what its readers expect, and `gradient_relayout` those for the gradient of its input, such
-// as "all_reduce tp".
+// op's batch is split over dp besides. `input_relayout` are the steps that turn its first input as
+// it is produced into what the op reads, `relayout` those that turn what the op produces into what
+// its readers expect, and `gradient_relayout` those for the gradient of its first input.
 struct OpLayout {
   std::string op;  // as in the model's blocks: "layers.*.attention.qkv"
   std::map<std::string, std::vector<std::string>> work;
+  std::vector<std::string> input_relayout;
   std::vector<std::string> relayout;
   std::vector<std::string> gradient_relayout;
   friend bool operator==(const OpLayout&, const OpLayout&) = default;
 };
+
+// Steps of a relayout: the axis, and the dimension that it cuts before or after.
+inline constexpr std::string_view kSumStep = "all_reduce tp";
+inline constexpr std::string_view kGatherStep = "all_gather tp sequence";
+inline constexpr std::string_view kScatterStep = "reduce_scatter tp sequence";
 
 // What a slot does with a chunk and a micro-batch at one point of its order.
 enum class EntryKind {

@@ -64,6 +64,7 @@ std::vector<DeviceId> read_devices(const JsonInput& json) {
 Json layout_json(const OpLayout& layout) {
   Json json = {{"op", layout.op}, {"work", Json::object()}};
   for (const auto& [dim, axes] : layout.work) json["work"][dim] = axes;
+  if (!layout.input_relayout.empty()) json["input_relayout"] = layout.input_relayout;
   if (!layout.relayout.empty()) json["relayout"] = layout.relayout;
   if (!layout.gradient_relayout.empty()) json["gradient_relayout"] = layout.gradient_relayout;
   return json;
@@ -130,6 +131,9 @@ OpLayout read_layout(const JsonInput& json) {
   OpLayout layout{.op = json.required<std::string>("op")};
   for (const auto& [dim, axes] : json.at("work").fields()) {
     layout.work[dim] = axes.list<std::string>();
+  }
+  if (const auto steps = json.find("input_relayout")) {
+    layout.input_relayout = steps->list<std::string>();
   }
   if (const auto steps = json.find("relayout")) layout.relayout = steps->list<std::string>();
   if (const auto steps = json.find("gradient_relayout")) {

@@ -12,8 +12,10 @@ std::string transfer_text(const Transfer& transfer) {
   for (const DeviceId device : transfer.group) {
     members += fmt::format("{}{}", members.empty() ? "" : ",", device.index());
   }
-  return fmt::format("{} {} [{}] {}+{}", to_text(transfer.kind), to_text(transfer.purpose), members,
-                     transfer.offset, transfer.count);
+  const std::string blocks =
+      transfer.blocks ? fmt::format(" in {} blocks", *transfer.blocks) : std::string();
+  return fmt::format("{} {} [{}] {}+{}{}", to_text(transfer.kind), to_text(transfer.purpose),
+                     members, transfer.offset, transfer.count, blocks);
 }
 
 }  // namespace

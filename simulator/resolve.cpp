@@ -149,7 +149,12 @@ bool is_tensor_dim(const std::string& name) {
   return std::find(kTensorDims.begin(), kTensorDims.end(), name) != kTensorDims.end();
 }
 
-std::vector<OpLayout> tensor_layouts(const Model& model) {
+// Ops that tensor parallelism does not split are repeated, or work on a part of the sequence each.
+bool may_split_sequence(const OpView& view, const Model& model, DimId dim) {
+  return model.dims[dim.index()].role == DimRole::Sequence && use_of(view, dim) == DimUse::Free;
+}
+
+std::vector<OpLayout> tensor_layouts(const Model& model, bool sequence_parallel) {
   std::vector<OpLayout> layouts;
   std::set<std::string> named;
   for (const Block& block : model.blocks) {
@@ -161,26 +166,37 @@ std::vector<OpLayout> tensor_layouts(const Model& model) {
         const std::string& name = model.dims[dim.index()].name;
         if (is_tensor_dim(name)) layout.work[name] = {"tp"};
       }
+      for (const DimId dim : dims_of(view)) {
+        if (sequence_parallel && layout.work.empty() && may_split_sequence(view, model, dim)) {
+          layout.work[model.dims[dim.index()].name] = {"tp"};
+        }
+      }
       if (!layout.work.empty()) layouts.push_back(std::move(layout));
     }
   }
   return layouts;
 }
 
-std::string step_text(const RelayoutStep& step, const Mesh& mesh) {
+std::string step_text(const RelayoutStep& step, const Mesh& mesh, const std::vector<Dim>& dims) {
   std::string text(to_text(step.kind));
   for (const AxisId axis : step.axes) text += " " + mesh.axis(axis).name;
+  for (const auto& position : {step.from, step.to}) {
+    if (position) text += " " + dims[step.result.dims[*position].dim.index()].name;
+  }
   return text;
 }
 
-// Writes the steps into the layouts that ops need besides their kernels: of the ways to make a
-// result or a gradient whole, the cheapest.
+// Writes the steps into the layouts that ops need besides their kernels: of the ways to turn a
+// result or a gradient into what others want, the cheapest. With sequence parallelism whatever tp
+// does not split otherwise is split along the sequence between ops.
 class RelayoutWriter {
  public:
-  RelayoutWriter(const Model& model, const Plan& plan, const CostModel& costs)
+  RelayoutWriter(const Model& model, const Plan& plan, const CostModel& costs,
+                 bool sequence_parallel)
       : model_(model),
         plan_(plan),
         costs_(costs),
+        sequence_parallel_(sequence_parallel),
         mesh_(plan.slots.front().axes, plan.slots.front().devices),
         sizes_(model, plan.micro_batch, plan.sequence) {}
 
@@ -207,27 +223,42 @@ class RelayoutWriter {
     const auto divided = layouts_of(view, model_.dims, mesh_, work);
     const auto* layouts = std::get_if<OpLayouts>(&divided);
     if (!layouts) return;  // check_plan says why
-    layout.relayout = steps(layouts->outputs[0]);
-    if (!view.inputs.empty() && view.inputs[0]->needs_gradient) {
-      layout.gradient_relayout = steps(layouts->input_gradients[0]);
-    }
+    layout.relayout = steps(layouts->outputs[0], between_ops(layouts->outputs[0]));
+    if (view.inputs.empty() || view.inputs[0]->element != Element::Real) return;
+    const Layout& input = layouts->inputs[0];
+    layout.input_relayout = steps(between_ops(input), input);
+    if (!view.inputs[0]->needs_gradient) return;
+    const Layout& gradient = layouts->input_gradients[0];
+    layout.gradient_relayout = steps(gradient, between_ops(gradient));
   }
 
-  std::vector<std::string> steps(const Layout& from) const {
-    Layout to = from;
-    to.partial.reset();
+  Layout between_ops(Layout layout) const {
+    const bool partial = layout.partial.has_value();
+    layout.partial.reset();
+    if (!sequence_parallel_ || (!partial && !axes_of(layout).empty())) return layout;
+    for (DimLayout& dim : layout.dims) {
+      if (model_.dims[dim.dim.index()].role == DimRole::Sequence && dim.sharding.axes.empty()) {
+        dim.sharding.axes = {*mesh_.find("tp")};
+      }
+    }
+    return layout;
+  }
+
+  std::vector<std::string> steps(const Layout& from, const Layout& to) const {
     MovedTensor tensor{.sizes = {}, .precision = plan_.precision};
     for (const DimLayout& dim : from.dims) tensor.sizes.push_back(sizes_[dim.dim]);
     const auto path = cheapest_relayout(mesh_, tensor, from, to, costs_);
     std::vector<std::string> texts;
     if (!path) return texts;
-    for (const RelayoutStep& step : path->steps) texts.push_back(step_text(step, mesh_));
+    for (const RelayoutStep& step : path->steps)
+      texts.push_back(step_text(step, mesh_, model_.dims));
     return texts;
   }
 
   const Model& model_;
   const Plan& plan_;
   const CostModel& costs_;
+  const bool sequence_parallel_;
   const Mesh mesh_;
   const DimSizes sizes_;
 };
@@ -286,8 +317,9 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
   std::vector<std::string> problems;
   check_degree(problems, "cp", choices.cp, "splitting the sequence (context parallelism)");
   check_degree(problems, "ep", choices.ep, "expert parallelism");
-  if (choices.sequence_parallel) {
-    problems.push_back("sequence_parallel=true: sequence parallelism is not lowered yet");
+  if (choices.sequence_parallel && batch.sequence % choices.tp != 0) {
+    problems.push_back(fmt::format("sequence_parallel=true: tp={} does not divide a sequence of {}",
+                                   choices.tp, batch.sequence));
   }
   const std::int64_t devices = choices.dp * choices.tp * choices.pp;
   if (devices > device_count(cluster)) {
@@ -314,8 +346,8 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   plan.slots = make_slots(choices);
   plan.chunks = make_chunks(choices, model);
   if (choices.tp > 1) {
-    plan.layouts = tensor_layouts(model);
-    RelayoutWriter(model, plan, costs).write(plan.layouts);
+    plan.layouts = tensor_layouts(model, choices.sequence_parallel);
+    RelayoutWriter(model, plan, costs, choices.sequence_parallel).write(plan.layouts);
   }
   plan.recompute = make_segments(choices, model, plan.chunks);
   plan.zero = choices.zero;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "costmodel/checked.h"
 #include "simulator/lowering/chunk_lowering.h"
 
 namespace meshwright {
@@ -38,6 +37,12 @@ View ChunkLowering::gradient_target(TensorId tensor) {
   return piece_of(*sum.whole, producer, static_cast<std::size_t>(found - split.outputs.begin()));
 }
 
+View ChunkLowering::gathered_target(std::size_t op) {
+  const TensorId tensor = graph_.ops[op].inputs[0];
+  return new_view("d " + graph_.tensors[tensor.index()].name, sharding_.work_sizes(op, tensor),
+                  BufferElement::Real, Component::Transfers);
+}
+
 View ChunkLowering::separate_target(TensorId tensor) {
   return gradients_[tensor].whole ? new_gradient(tensor) : gradient_target(tensor);
 }
@@ -65,13 +70,30 @@ void ChunkLowering::emit_sum(TensorId tensor, const View& from, const std::optio
 View ChunkLowering::gradient(TensorId tensor) {
   GradientSum& sum = gradients_[tensor];
   if (sum.partial) {
-    all_reduce(*sum.partial);
-    const View reduced = *sum.partial;
+    View reduced = *sum.partial;
     sum.partial.reset();
+    if (reduced.operand.sizes == sharding_.sizes(tensor)) {
+      all_reduce(reduced);
+    } else {
+      const View part = new_gradient(tensor);
+      reduce_scatter(tensor, reduced, part);
+      reduced = part;
+    }
     add_whole(tensor, reduced);
   }
   assert(gradients_[tensor].whole);
   return *gradients_[tensor].whole;
+}
+
+View ChunkLowering::output_gradient(std::size_t op) {
+  const TensorId tensor = graph_.ops[op].outputs[0];
+  const View part = gradient(tensor);
+  if (!sharding_.scatters(op)) return part;
+  const View whole =
+      new_view("d " + graph_.tensors[tensor.index()].name, sharding_.work_sizes(op, tensor),
+               BufferElement::Real, Component::Transfers);
+  all_gather(tensor, part, whole);
+  return whole;
 }
 
 void ChunkLowering::backward(std::size_t op) {
@@ -115,7 +137,7 @@ void ChunkLowering::emit_weight_gradient(std::size_t op, KernelCall& call) {
 
 void ChunkLowering::backward_embedding(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
-  const View dy = gradient(entry.outputs[0]);
+  const View dy = output_gradient(op);
   const View& index = value(entry.inputs[0]);
   const View table = weight_gradient(op, entry.weights[0]);
   KernelCall call(KernelKind::Embedding, KernelPart::WeightGradient, entry);
@@ -127,25 +149,27 @@ void ChunkLowering::backward_embedding(std::size_t op) {
 
 void ChunkLowering::backward_matmul(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
-  const View dy = gradient(entry.outputs[0]);
+  const View dy = output_gradient(op);
   const View matrix = weight(op, entry.weights[0]);
   const Operand shape = weight_matrix(op, matrix);
-  const Operand rows = dense_operand({element_count(dy.operand) / shape.sizes[1], shape.sizes[1]});
-  const View& x = value(entry.inputs[0]);
-  const Operand in = as_matrix(x.operand, contracted(op));
+  const Operand rows = as_rows(dy.operand, shape.sizes[1]);
   if (needs_gradient(entry.inputs[0])) {
     GradientSum& sum = gradients_[entry.inputs[0]];
     std::optional<View>& known = gives_partial_gradient(op) ? sum.partial : sum.whole;
-    const View dx = gradient_target(entry.inputs[0]);
+    const View dx = sharding_.gathers(op) ? gathered_target(op) : gradient_target(entry.inputs[0]);
+    const Operand in = as_matrix(dx.operand, contracted(op));
     KernelCall call(KernelKind::Matmul, KernelPart::InputGradient, entry);
     call.read(matrix, shape).read(dy, rows).addend(known, in);
     emit(call.write(dx, in));
     known = dx;
   }
   if (!trains(op)) return;
+  const View x = gathered_input(op);
   const View dw = weight_gradient(op, entry.weights[0]);
   KernelCall call(KernelKind::Matmul, KernelPart::WeightGradient, entry);
-  call.read(x, in).read(dy, rows).write(dw, weight_matrix(op, dw));
+  call.read(x, as_matrix(x.operand, contracted(op)))
+      .read(dy, rows)
+      .write(dw, weight_matrix(op, dw));
   if (entry.weights.size() == 2) {
     const View db = weight_gradient(op, entry.weights[1]);
     call.write(db, as_row(db.operand));
@@ -175,34 +199,11 @@ void ChunkLowering::backward_norm(std::size_t op) {
   call.read(x, shape);
   for (const View& kept : kept_numbers) call.read(kept);
   call.read(dy, shape);
-  if (gives_partial_weight_gradients(op)) return sum_weight_gradients(op, call);
   for (const WeightId id : entry.weights) {
     const View dw = weight_gradient(op, id);
     call.write(dw, as_row(dw.operand));
   }
   emit_weight_gradient(op, call);
-}
-
-void ChunkLowering::sum_weight_gradients(std::size_t op, KernelCall& call) {
-  const GraphOp& entry = graph_.ops[op];
-  std::vector<View> parts;
-  for (const WeightId id : entry.weights) {
-    const View dw = weight_gradient(op, id);
-    parts.push_back(
-        new_view("d " + graph_.weights[id.index()].name, {checked_product(dw.operand.sizes)}));
-    call.write(parts.back());
-  }
-  emit(call);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    all_reduce(parts[i]);
-    tasks_->back().part = KernelPart::WeightGradient;
-    const View dw = weight_gradient(op, entry.weights[i]);
-    KernelCall sum(KernelKind::Sum, KernelPart::InputGradient, entry);
-    sum.read(parts[i]).write(dw, as_row(dw.operand));
-    sum.task().part = KernelPart::WeightGradient;
-    sum.task().gradients = {weights_.use(op, entry.weights[i])};
-    emit(sum);
-  }
 }
 
 void ChunkLowering::backward_attention(std::size_t op) {

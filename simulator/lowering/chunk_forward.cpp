@@ -55,8 +55,13 @@ void ChunkLowering::forward_embedding(std::size_t op) {
   KernelCall call(KernelKind::Embedding, KernelPart::Forward, entry);
   call.kernel().first_row = first_row(op);
   call.read(index, as_row(index.operand)).read(table, as_matrix(table.operand, table_columns(op)));
-  emit(call.write(y, as_matrix(y.operand, table_columns(op))));
-  if (gives_partial(op)) all_reduce(y);
+  if (!gives_partial(op)) {
+    emit(call.write(y, as_matrix(y.operand, table_columns(op))));
+    return;
+  }
+  const View partial = partial_output(op, y);
+  emit(call.write(partial, as_matrix(partial.operand, table_columns(op))));
+  sum_output(op, partial, y);
 }
 
 std::size_t ChunkLowering::table_columns(std::size_t op) const {
@@ -71,20 +76,20 @@ void ChunkLowering::forward_matmul(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View matrix = weight(op, entry.weights[0]);
   const View y = set_output(op);
-  const View& x = value(entry.inputs[0]);
+  const View x = gathered_input(op);
   const Operand shape = weight_matrix(op, matrix);
-  const Operand result = dense_operand({element_count(y.operand) / shape.sizes[1], shape.sizes[1]});
   const bool partial = gives_partial(op);
+  const View written = partial ? partial_output(op, y) : y;
   KernelCall call(KernelKind::Matmul, KernelPart::Forward, entry);
   call.read(x, as_matrix(x.operand, contracted(op))).read(matrix, shape);
   if (entry.weights.size() == 2 && !partial) {
     const View bias = weight(op, entry.weights[1]);
     call.read(bias, as_row(bias.operand));
   }
-  emit(call.write(y, result));
+  emit(call.write(written, as_rows(written.operand, shape.sizes[1])));
   if (!partial) return;
-  all_reduce(y);
-  if (entry.weights.size() == 2) add_bias(op, y, result);
+  sum_output(op, written, y);
+  if (entry.weights.size() == 2) add_bias(op, y, as_rows(y.operand, shape.sizes[1]));
 }
 
 void ChunkLowering::add_bias(std::size_t op, const View& y, const Operand& shape) {

@@ -15,6 +15,7 @@ Fragment ChunkLowering::lower() {
   const std::set<Message> crossings = find_crossings();
   for (const Message& message : crossings) send(value(message.tensor), message);
   tasks_ = &fragment_.backward;
+  gathered_.clear();
   for (const Message& message : crossings) receive_gradient(message);
   for (std::size_t op = chunk_.end_op; op-- > chunk_.first_op;) {
     if (!needs_gradient(graph_.ops[op].outputs[0])) continue;
@@ -101,6 +102,28 @@ void ChunkLowering::all_reduce(const View& view, Reduction reduction) {
   emit_transfer(view, TransferKind::AllReduce, Purpose::Tensor, placement_.group("tp"), reduction);
 }
 
+void ChunkLowering::all_gather(TensorId tensor, const View& part, const View& whole) {
+  move_blocks(TransferKind::AllGather, tensor, part, whole, whole);
+}
+
+void ChunkLowering::reduce_scatter(TensorId tensor, const View& whole, const View& part) {
+  move_blocks(TransferKind::ReduceScatter, tensor, whole, part, whole);
+}
+
+void ChunkLowering::move_blocks(TransferKind kind, TensorId tensor, const View& from,
+                                const View& to, const View& whole) {
+  emit_transfer(whole, kind, Purpose::Tensor, placement_.group("tp"));
+  FragmentTask& task = tasks_->back();
+  task.operands = {from.buffer, to.buffer};
+  std::int64_t blocks = 1;
+  for (std::size_t i = 0; i < whole.operand.sizes.size(); ++i) {
+    const DimId dim = graph_.tensors[tensor.index()].dims[i];
+    if (graph_.dims[dim.index()].role == DimRole::Sequence) break;
+    blocks *= whole.operand.sizes[i];
+  }
+  task.transfer.blocks = blocks;
+}
+
 void ChunkLowering::send(const View& view, const Message& message) {
   emit_transfer(view, TransferKind::Send, Purpose::Pipeline,
                 {placement_.device(), placement_.peer(plan_.chunks[message.chunk].slot)});
@@ -126,6 +149,7 @@ const View& ChunkLowering::value(TensorId tensor) {
   } else {
     KernelCall load(KernelKind::Load, KernelPart::Forward, GraphOp{});
     load.kernel().name = graph_.tensors[tensor.index()].name;
+    load.kernel().place = sharding_.place(tensor);
     emit(load.write(view));
   }
   return versions_.front().values.emplace(tensor, view).first->second;
@@ -137,11 +161,40 @@ const std::vector<View>& ChunkLowering::statistics(std::size_t op) const {
   return version->statistics.at(op);
 }
 
+View ChunkLowering::gathered_input(std::size_t op) {
+  const TensorId tensor = graph_.ops[op].inputs[0];
+  if (!sharding_.gathers(op)) return value(tensor);
+  if (const auto found = gathered_.find(tensor); found != gathered_.end()) return found->second;
+  const View whole = new_view(graph_.tensors[tensor.index()].name, sharding_.work_sizes(op, tensor),
+                              BufferElement::Real, Component::Transfers);
+  all_gather(tensor, value(tensor), whole);
+  // In the backward only gradients of weights need it.
+  if (tasks_ == &fragment_.backward && !rerunning_) {
+    tasks_->back().part = KernelPart::WeightGradient;
+  }
+  return gathered_.emplace(tensor, whole).first->second;
+}
+
+View ChunkLowering::partial_output(std::size_t op, const View& result) {
+  if (!sharding_.scatters(op)) return result;
+  const TensorId tensor = graph_.ops[op].outputs[0];
+  return new_view(graph_.tensors[tensor.index()].name, sharding_.work_sizes(op, tensor),
+                  BufferElement::Real, Component::Transfers);
+}
+
+void ChunkLowering::sum_output(std::size_t op, const View& partial, const View& result) {
+  if (!sharding_.scatters(op)) return all_reduce(result);
+  reduce_scatter(graph_.ops[op].outputs[0], partial, result);
+}
+
 void ChunkLowering::open_segments(std::size_t op) {
   const auto contains = [&](const RecomputeSegment& s) {
     return s.first_op <= op && op < s.end_op;
   };
-  while (versions_.size() > 1 && !contains(*versions_.back().segment)) versions_.pop_back();
+  while (versions_.size() > 1 && !contains(*versions_.back().segment)) {
+    versions_.pop_back();
+    gathered_.clear();
+  }
   for (;;) {
     const RecomputeSegment* around = versions_.back().segment;
     const auto& segments = around ? around->inner : plan_.recompute;
@@ -161,9 +214,11 @@ void ChunkLowering::rerun(const RecomputeSegment& segment) {
     }
   }
   versions_.push_back(std::move(version));
+  gathered_.clear();
   rerunning_ = true;
   for (std::size_t op = segment.first_op; op < segment.end_op; ++op) forward(op);
   rerunning_ = false;
+  gathered_.clear();
 }
 
 View ChunkLowering::weight(std::size_t op, WeightId id) {
@@ -223,15 +278,6 @@ bool ChunkLowering::gives_partial_gradient(std::size_t op) const {
   const auto& w = graph_.weights[entry.weights[0].index()].dims;
   return std::any_of(w.begin(), w.end(), [&](DimId dim) {
     return std::find(x.begin(), x.end(), dim) == x.end() && sharding_.is_split(op, dim);
-  });
-}
-
-bool ChunkLowering::gives_partial_weight_gradients(std::size_t op) const {
-  const GraphOp& entry = graph_.ops[op];
-  const auto& x = graph_.tensors[entry.inputs[0].index()].dims;
-  const auto& w = graph_.weights[entry.weights[0].index()].dims;
-  return std::any_of(x.begin(), x.end(), [&](DimId dim) {
-    return std::find(w.begin(), w.end(), dim) == w.end() && sharding_.is_split(op, dim);
   });
 }
 

@@ -55,6 +55,13 @@ class ChunkLowering {
                      std::vector<DeviceId> group, Reduction reduction = Reduction::Sum);
   // Sums what each device along the split axes has of a view.
   void all_reduce(const View& view, Reduction reduction = Reduction::Sum);
+  // From parts of the sequence to all of it, and back with a sum over devices. `tensor` has the
+  // dimensions.
+  void all_gather(TensorId tensor, const View& part, const View& whole);
+  void reduce_scatter(TensorId tensor, const View& whole, const View& part);
+  // One of these two between a part and the whole.
+  void move_blocks(TransferKind kind, TensorId tensor, const View& from, const View& to,
+                   const View& whole);
   void send(const View& view, const Message& message);
   void receive(const View& view, const Message& message);
 
@@ -63,6 +70,13 @@ class ChunkLowering {
   // Of a tensor that an op reads: computed here, received, or loaded.
   const View& value(TensorId tensor);
   const std::vector<View>& statistics(std::size_t op) const;
+  // Of the op's first input, as the op reads it: gathered where that is needed. Nothing keeps what
+  // was gathered from the forward to the backward.
+  View gathered_input(std::size_t op);
+  // Where the op writes its result, which is a sum over devices: the result itself, or what is
+  // scattered into it.
+  View partial_output(std::size_t op, const View& result);
+  void sum_output(std::size_t op, const View& partial, const View& result);
   View weight(std::size_t op, WeightId id);
   View weight_gradient(std::size_t op, WeightId id);
   // A matmul's weight as [in, out], whichever way it is stored.
@@ -72,9 +86,6 @@ class ChunkLowering {
   bool gives_partial(std::size_t op) const;
   // Whether the gradient of its input is: it splits a dimension that the input does not have.
   bool gives_partial_gradient(std::size_t op) const;
-
-  // Whether the gradients of its weights are: it splits rows that share the weights.
-  bool gives_partial_weight_gradients(std::size_t op) const;
 
   // Recomputation.
 
@@ -122,6 +133,8 @@ class ChunkLowering {
   // Where a kernel writes the gradient of a tensor. A piece of a split tensor writes into the
   // whole's gradient, so the split itself has nothing to do.
   View gradient_target(TensorId tensor);
+  // The gradient of an input that was gathered for the op: whole, but a part of the sum.
+  View gathered_target(std::size_t op);
   // The same for a kernel that cannot add to what is known: add_whole does.
   View separate_target(TensorId tensor);
   // A gradient that is there without a kernel: taken as it is, or added to what there is.
@@ -130,6 +143,8 @@ class ChunkLowering {
                 const View& to, const Operand& shape, const Operand& result);
   // The finished gradient: everything that adds to it has been computed.
   View gradient(TensorId tensor);
+  // That of an op's result as the op works on it.
+  View output_gradient(std::size_t op);
   void backward(std::size_t op);
   // Whether the op's weights are trained; check_plan wants all of them or none.
   bool trains(std::size_t op) const;
@@ -137,8 +152,6 @@ class ChunkLowering {
   void backward_embedding(std::size_t op);
   void backward_matmul(std::size_t op);
   void backward_norm(std::size_t op);
-  // The call writes gradients that are then summed over devices and added to the weights'.
-  void sum_weight_gradients(std::size_t op, KernelCall& call);
   void backward_attention(std::size_t op);
   void backward_elementwise(std::size_t op);
   void backward_gated(std::size_t op);
@@ -162,6 +175,7 @@ class ChunkLowering {
   // What the forward computed, then what each open segment computed again, from outer to inner.
   std::vector<Version> versions_;
   bool rerunning_ = false;
+  std::map<TensorId, View> gathered_;  // of the newest version
   std::map<TensorId, GradientSum> gradients_;
   std::set<Message> received_;
 };

@@ -36,6 +36,15 @@ class StepEnd {
       if (synced[b] || !bucket.gradients || bucket.shards_gradients) continue;
       add_bucket_sync(writer_, bucket, plan_, placement_, next());
     }
+    for (const Bucket& bucket : weights_.buckets) {
+      if (!bucket.partial || !bucket.gradients) continue;
+      writer_.add_transfer_task({.kind = TransferKind::AllReduce,
+                                 .purpose = Purpose::Gradients,
+                                 .group = placement_.group("tp"),
+                                 .offset = bucket.own_first - bucket.gradients_first(),
+                                 .count = bucket.own_count},
+                                *bucket.gradients, next());
+    }
     ++time_;
     if (program_.loss) {
       writer_.add_transfer_task({.kind = TransferKind::AllReduce,

@@ -11,8 +11,8 @@ void add_bucket_sync(ProgramWriter& writer, const Bucket& bucket, const Plan& pl
                      const Placement& placement, OrderKey key);
 
 // What comes after the last backward, from time `after` on: gradients of tied weights are added,
-// buckets that are left are summed, the norm of all gradients is found, weights are updated and,
-// with ZeRO-1 and 2, gathered.
+// buckets that are left are summed, then parts of gradients along tp, the norm of all gradients is
+// found, weights are updated and, with ZeRO-1 and 2, gathered.
 void add_step_end(ProgramWriter& writer, const Program& program, const WeightBuckets& weights,
                   const std::vector<bool>& synced, const Plan& plan, const Placement& placement,
                   std::int64_t after);

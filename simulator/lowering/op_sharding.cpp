@@ -1,5 +1,7 @@
 #include "simulator/lowering/op_sharding.h"
 
+#include <algorithm>
+
 namespace meshwright {
 
 PlannedGraph plan_graph(const Model& model, const Plan& plan) {
@@ -61,9 +63,49 @@ Share OpSharding::share(std::size_t op, DimId dim) const {
 
 Share OpSharding::tensor_share(TensorId tensor, DimId dim) const {
   const std::size_t producer = planned_.producer[tensor.index()];
-  if (producer < planned_.graph.ops.size()) return share(producer, dim);
-  if (planned_.graph.dims[dim.index()].role == DimRole::Batch) return {0, plan_.micro_batch};
-  return {0, whole(dim)};
+  if (producer >= planned_.graph.ops.size()) {
+    const auto& readers = planned_.readers[tensor.index()];
+    if (!readers.empty()) return share(readers.front(), dim);
+    const bool batch = planned_.graph.dims[dim.index()].role == DimRole::Batch;
+    return {0, batch ? plan_.micro_batch : whole(dim)};
+  }
+  if (planned_.graph.dims[dim.index()].role == DimRole::Sequence && scatters(producer)) {
+    return share_of(whole(dim), placement_.coordinate("tp"), placement_.size("tp"));
+  }
+  return share(producer, dim);
+}
+
+bool OpSharding::is_split_tensor(TensorId tensor, DimId dim) const {
+  return planned_.graph.dims[dim.index()].role != DimRole::Batch &&
+         tensor_share(tensor, dim).size != whole(dim);
+}
+
+bool OpSharding::gathers(std::size_t op) const {
+  const OpLayout* layout = planned_.layouts[op];
+  return layout && !layout->input_relayout.empty() && placement_.size("tp") > 1;
+}
+
+bool OpSharding::scatters(std::size_t op) const {
+  const OpLayout* layout = planned_.layouts[op];
+  return layout && placement_.size("tp") > 1 && !layout->relayout.empty() &&
+         layout->relayout.front() == kScatterStep;
+}
+
+bool OpSharding::gives_partial_gradient(std::size_t op, WeightId weight) const {
+  const OpGraph& graph = planned_.graph;
+  const auto& dims = graph.weights[weight.index()].dims;
+  const auto& rows = graph.tensors[graph.ops[op].outputs[0].index()].dims;
+  return std::any_of(rows.begin(), rows.end(), [&](DimId dim) {
+    return std::find(dims.begin(), dims.end(), dim) == dims.end() && is_split(op, dim);
+  });
+}
+
+std::vector<std::int64_t> OpSharding::work_sizes(std::size_t op, TensorId tensor) const {
+  std::vector<std::int64_t> sizes;
+  for (const DimId dim : planned_.graph.tensors[tensor.index()].dims) {
+    sizes.push_back(share(op, dim).size);
+  }
+  return sizes;
 }
 
 std::vector<std::int64_t> OpSharding::sizes(TensorId tensor) const {

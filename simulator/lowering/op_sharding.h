@@ -31,9 +31,20 @@ class OpSharding {
   // Of a dimension, as the work of an op is split.
   Share share(std::size_t op, DimId dim) const;
   bool is_split(std::size_t op, DimId dim) const;
-  // A tensor is split as its producer makes it.
+  // A tensor is split as its producer leaves it, an input of the model as its readers want it.
   std::vector<std::int64_t> sizes(TensorId tensor) const;
   std::vector<GlobalExtent> place(TensorId tensor) const;
+  // As the work of an op splits it: before the op's result is scattered, or after its input has
+  // been gathered.
+  std::vector<std::int64_t> work_sizes(std::size_t op, TensorId tensor) const;
+  bool is_split_tensor(TensorId tensor, DimId dim) const;
+  // Whether the op's first input is gathered along the sequence for it.
+  bool gathers(std::size_t op) const;
+  // Whether the op's result is a sum over devices of which each gets a part of the sequence.
+  bool scatters(std::size_t op) const;
+  // Whether devices along tp each have a part of the weight's gradient to be added: the op splits
+  // rows that share the weight.
+  bool gives_partial_gradient(std::size_t op, WeightId weight) const;
   // A weight is split as its reader needs it.
   std::vector<std::int64_t> weight_sizes(std::size_t op, WeightId weight) const;
   std::vector<GlobalExtent> weight_place(std::size_t op, WeightId weight) const;

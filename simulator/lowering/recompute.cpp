@@ -6,7 +6,8 @@ namespace meshwright {
 namespace {
 
 bool writes(const FragmentTask& task, std::size_t operand) {
-  return task.kind == TaskKind::Transfer || task.kernel.operands[operand].written;
+  if (task.kind == TaskKind::Kernel) return task.kernel.operands[operand].written;
+  return !task.transfer.blocks || operand == 1;
 }
 
 // From the last task to the first, so that what reads a result has been seen before what makes it.

@@ -100,23 +100,27 @@ BufferId ShardedBuckets::buffer_of(const WholeBucket& whole) {
   return whole_.emplace(whole, buffer).first->second;
 }
 
-// Transfers work in place, so the own part is put where it belongs first.
 void ShardedBuckets::gather(std::size_t number, OrderKey& key) {
   const Bucket& bucket = weights_.buckets[number];
-  Written& written = written_[number];
   const BufferId whole = buffer_of({number, Component::Weights});
-  const Kernel copy =
-      sum_kernel(fmt::format("weights {}", number),
-                 {range(0, bucket.own_count), range(bucket.own_first, bucket.own_count, true)});
-  add_kernel(written.copy, copy, {bucket.weights, whole}, key, microbatch_);
-  add_transfer(written.gather, TransferKind::AllGather, Purpose::Weights, number, whole, key);
+  add_transfer(written_[number].gather,
+               {.kind = TransferKind::AllGather,
+                .purpose = Purpose::Weights,
+                .group = group_,
+                .count = bucket.count,
+                .blocks = 1},
+               {bucket.weights, whole}, key);
 }
 
 void ShardedBuckets::scatter(std::size_t number, OrderKey& key) {
   keep_scattered(key);
   const BufferId whole = buffer_of({number, Component::Gradients});
-  add_transfer(written_[number].scatter, TransferKind::ReduceScatter, Purpose::Gradients, number,
-               whole, key);
+  add_transfer(written_[number].scatter,
+               {.kind = TransferKind::ReduceScatter,
+                .purpose = Purpose::Gradients,
+                .group = group_,
+                .count = weights_.buckets[number].count},
+               {whole}, key);
   scattered_ = Scattered{number, whole, microbatch_};
 }
 
@@ -149,16 +153,10 @@ void ShardedBuckets::add_kernel(std::optional<std::uint32_t>& what, const Kernel
   writer_.add_task(TaskKind::Kernel, *what, std::move(operands), take(key), microbatch);
 }
 
-void ShardedBuckets::add_transfer(std::optional<std::uint32_t>& what, TransferKind kind,
-                                  Purpose purpose, std::size_t bucket, BufferId buffer,
-                                  OrderKey& key) {
-  if (!what) {
-    what = writer_.add_transfer({.kind = kind,
-                                 .purpose = purpose,
-                                 .group = group_,
-                                 .count = weights_.buckets[bucket].count});
-  }
-  writer_.add_task(TaskKind::Transfer, *what, {buffer}, take(key), microbatch_);
+void ShardedBuckets::add_transfer(std::optional<std::uint32_t>& what, const Transfer& transfer,
+                                  std::vector<BufferId> buffers, OrderKey& key) {
+  if (!what) what = writer_.add_transfer(transfer);
+  writer_.add_task(TaskKind::Transfer, *what, std::move(buffers), take(key), microbatch_);
 }
 
 }  // namespace meshwright

@@ -43,7 +43,7 @@ class ShardedBuckets {
   };
   // Kernels and transfers of a bucket, which are the same for every micro-batch.
   struct Written {
-    std::optional<std::uint32_t> copy, gather, scatter, set, add;
+    std::optional<std::uint32_t> gather, scatter, set, add;
     bool has_gradients = false;  // of an earlier micro-batch
   };
   struct Scattered {
@@ -59,8 +59,8 @@ class ShardedBuckets {
   void keep_scattered(OrderKey& key);
   void add_kernel(std::optional<std::uint32_t>& what, const Kernel& kernel,
                   std::vector<BufferId> operands, OrderKey& key, std::int32_t microbatch);
-  void add_transfer(std::optional<std::uint32_t>& what, TransferKind kind, Purpose purpose,
-                    std::size_t bucket, BufferId buffer, OrderKey& key);
+  void add_transfer(std::optional<std::uint32_t>& what, const Transfer& transfer,
+                    std::vector<BufferId> buffers, OrderKey& key);
 
   ProgramWriter& writer_;
   const WeightBuckets& weights_;

@@ -16,6 +16,11 @@ Operand as_matrix(const Operand& operand, std::size_t columns) {
   return matrix;
 }
 
+Operand as_rows(const Operand& operand, std::int64_t columns) {
+  return dense_operand({element_count(operand) / columns, columns}, operand.element,
+                       operand.offset);
+}
+
 Operand as_row(const Operand& operand) {
   return dense_operand({checked_product(operand.sizes)}, operand.element, operand.offset);
 }

@@ -23,6 +23,8 @@ struct GradientSum {
 
 // The same elements with the last `columns` dimensions as one, and the others as another.
 Operand as_matrix(const Operand& operand, std::size_t columns);
+// The same elements, without gaps, in rows of so many.
+Operand as_rows(const Operand& operand, std::int64_t columns);
 Operand as_row(const Operand& operand);
 // [batch, sequence, heads.., size] with all heads as one dimension.
 Operand as_heads(const Operand& operand);

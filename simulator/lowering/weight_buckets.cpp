@@ -59,6 +59,11 @@ class BucketBuilder {
 
   bool is_frozen(WeightId weight) const { return planned_.graph.weights[weight.index()].frozen; }
 
+  bool is_partial(WeightId weight) const {
+    return !is_frozen(weight) &&
+           sharding_.gives_partial_gradient(uses_here_[weight.index()].front(), weight);
+  }
+
   // Whether its gradients come from several places. Those of frozen weights come from nowhere.
   bool is_tied(WeightId weight) const {
     return !is_frozen(weight) &&
@@ -78,7 +83,7 @@ class BucketBuilder {
       }
       const Bytes size = bytes_per_element(BufferElement::Real, program_.precision) *
                          checked_product(sharding_.weight_sizes(op, weight));
-      Open& open = open_[is_frozen(weight) ? 1 : 0];
+      Open& open = open_[is_frozen(weight) ? 2 : is_partial(weight) ? 1 : 0];
       if (!open.weights.empty() && open.size + size > plan_.bucket) finish(open);
       open.size += size;
       open.weights.push_back(weight);
@@ -113,6 +118,7 @@ class BucketBuilder {
       const auto& slots = slots_[weights.front().index()];
       bucket.slots.assign(slots.begin(), slots.end());
     }
+    bucket.partial = is_partial(weights.front());
     bucket.shards_weights = zero() > 2;
     bucket.shards_gradients = zero() > 1 && !tied;
     bucket.filled = bucket.count;
@@ -203,7 +209,7 @@ class BucketBuilder {
   std::vector<std::vector<std::size_t>> uses_here_;  // of each weight: ops of this slot
   std::set<WeightId> seen_;
   std::vector<WeightId> tied_;
-  std::array<Open, 2> open_;  // of weights that are trained, and of frozen ones
+  std::array<Open, 3> open_;  // trained, trained with partial gradients, frozen
   WeightBuckets result_;
 };
 

@@ -27,9 +27,10 @@ struct Bucket {
   BufferId weights;
   std::optional<BufferId> gradients, first_moment, second_moment;  // none: the weights are frozen
   bool shards_weights = false, shards_gradients = false;
-  std::int64_t count = 0;                     // elements, a multiple of dp where that shards them
-  std::int64_t filled = 0;                    // without what makes it a multiple
-  std::int64_t decayed = 0;                   // the first ones decay, the rest do not
+  bool partial = false;      // devices along tp each have a part of the gradients to be added
+  std::int64_t count = 0;    // elements, a multiple of dp where that shards them
+  std::int64_t filled = 0;   // without what makes it a multiple
+  std::int64_t decayed = 0;  // the first ones decay, the rest do not
   std::int64_t own_first = 0, own_count = 0;  // the part this device updates
   std::vector<std::size_t> shards;
   bool tied = false;               // one weight that other slots or several ops use too

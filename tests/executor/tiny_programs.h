@@ -128,8 +128,9 @@ class TinyProgram {
                table = part(weights_, {v, f}, 0), loss{loss_, doubles(1, true)};
     const DropoutAttributes dropout{0.1};
     const std::vector<GlobalExtent> place = {{0, program_.batch.global_batch}, {0, s}, {0, f}};
-    add({.kind = Load, .name = "tokens"}, {tokens});
-    add({.kind = Load, .name = "labels"}, {labels});
+    const std::vector<GlobalExtent> rows = {place[0], place[1]};
+    add({.kind = Load, .name = "tokens", .place = rows}, {tokens});
+    add({.kind = Load, .name = "labels", .place = rows}, {labels});
     add({.kind = Embedding}, {read(tokens), table, x});
     add({.kind = Dropout, .attributes = dropout, .name = "drop", .place = place}, {read(x), z});
     add({.kind = LayerNorm, .attributes = NormAttributes{}}, {read(z), gain, bias, y, mean, scale});

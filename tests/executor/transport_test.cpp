@@ -118,6 +118,49 @@ TEST_CASE("collectives among threads do what they are defined to do", "[threads]
   }
 }
 
+TEST_CASE("blocks are gathered and scattered part by part", "[threads]") {
+  for (int seed = 0; seed < cases(12, 200); ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const std::size_t members = 1 + static_cast<std::size_t>(seed) % 4;
+    const std::size_t blocks = 1 + random() % 4, part = random() % 5;
+    std::vector<DeviceId> group;
+    for (std::size_t d = 0; d < members; ++d) group.push_back(DeviceId(d));
+    const Transfer gather{.kind = TransferKind::AllGather,
+                          .group = group,
+                          .count = static_cast<std::int64_t>(blocks * members * part),
+                          .blocks = static_cast<std::int64_t>(blocks)};
+    Transfer scatter = gather;
+    scatter.kind = TransferKind::ReduceScatter;
+    // Member m's element i of block b is 100 m + 10 b + i.
+    Memory own(members), whole(members, std::vector<float>(blocks * members * part)), back = own;
+    for (std::size_t m = 0; m < members; ++m) {
+      back[m].resize(blocks * part);
+      for (std::size_t b = 0; b < blocks; ++b) {
+        for (std::size_t i = 0; i < part; ++i) {
+          own[m].push_back(static_cast<float>(100 * m + 10 * b + i));
+        }
+      }
+    }
+    const auto errors = run_devices(members, [&](std::size_t d, Transport& transport) {
+      const auto bytes = [](std::vector<float>& v) { return std::as_writable_bytes(std::span(v)); };
+      transport.run(gather, Precision::FP32, bytes(whole[d]), bytes(own[d]));
+      transport.run(scatter, Precision::FP32, bytes(whole[d]), bytes(back[d]));
+    });
+    CHECK(errors == std::vector<std::string>(members));
+    for (std::size_t b = 0, at = 0; b < blocks; ++b) {
+      for (std::size_t m = 0; m < members; ++m) {
+        for (std::size_t i = 0; i < part; ++i, ++at) CHECK(whole[0][at] == own[m][b * part + i]);
+      }
+    }
+    for (std::size_t m = 0; m < members; ++m) {
+      for (std::size_t i = 0; i < back[m].size(); ++i) {
+        CHECK(back[m][i] == static_cast<float>(members) * own[m][i]);
+      }
+    }
+  }
+}
+
 TEST_CASE("sends do not wait, so neighbours can send to each other first", "[threads]") {
   constexpr std::size_t devices = 5;
   Memory memory(devices, std::vector<float>(200));

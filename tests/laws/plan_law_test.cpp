@@ -12,10 +12,12 @@
 namespace meshwright {
 namespace {
 
+constexpr std::int64_t kSequence = 12;  // any tp up to 4 divides it
+
 // Of one device with the same batch: what every plan must give.
 Trained one_device(const Model& model, std::int64_t global_batch, Precision precision) {
   return train(model, small_plan("microbatch=" + std::to_string(global_batch), model, global_batch,
-                                 8, precision));
+                                 kSequence, precision));
 }
 
 // A plan, a batch and a model, all from one seed.
@@ -54,13 +56,14 @@ Case random_case(std::uint32_t seed) {
       text("virtual_stages", virtual_stages) + (uneven ? ",layers=" + layers : "") + "," +
       text("zero", between(0, 3)) + "," + text("prefetch", between(0, 3)) + "," +
       text("microbatch", microbatch) + ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") + "," +
-      text("bucket", between(1, 30)) + " KiB,overlap=" + (between(0, 1) ? "true" : "false");
+      text("bucket", between(1, 30)) + " KiB,overlap=" + (between(0, 1) ? "true" : "false") +
+      ",sequence_parallel=" + (between(0, 1) ? "true" : "false");
   return random;
 }
 
 Trained train_choices(const Model& model, const std::string& choices, std::int64_t global_batch,
                       Precision precision = Precision::FP64) {
-  return train(model, small_plan(choices, model, global_batch, 8, precision));
+  return train(model, small_plan(choices, model, global_batch, kSequence, precision));
 }
 
 }  // namespace
@@ -96,7 +99,9 @@ TEST_CASE("every family gives the one-device result under one plan of every kind
     const Model model = small_model(small);
     const Trained expected = one_device(model, 4, Precision::FP64);
     for (const char* choices : {"dp=2,zero=1,microbatch=1", "tp=3,microbatch=2",
-                                "pp=3,microbatch=1", "dp=2,tp=2,pp=2,zero=1,microbatch=1"}) {
+                                "tp=3,microbatch=2,sequence_parallel=true", "pp=3,microbatch=1",
+                                "dp=2,tp=2,pp=2,zero=1,microbatch=1",
+                                "dp=2,tp=2,pp=2,zero=3,microbatch=1,sequence_parallel=true"}) {
       CAPTURE(family, choices);
       const Trained found = train_choices(model, choices, 4);
       CHECK(largest_error(expected.losses, found.losses) <= 1e-10);
@@ -109,14 +114,15 @@ TEST_CASE("every family gives the one-device result under one plan of every kind
 TEST_CASE("fp32 losses of a plan stay within 1e-5 of one device over 20 steps") {
   const Model model = small_gpt();
   const auto losses = [&](const char* choices) {
-    return train(model, small_plan(choices, model, 4, 8, Precision::FP32), 20,
+    return train(model, small_plan(choices, model, 4, kSequence, Precision::FP32), 20,
                  {.seed = 7, .learning_rate = 1e-3, .clip = 1.0})
         .losses;
   };
   const auto expected = losses("microbatch=4");
-  for (const char* choices : {"dp=2,microbatch=2", "tp=2,microbatch=4", "pp=4,microbatch=1",
-                              "dp=2,tp=2,pp=2,zero=1,microbatch=1", "dp=2,pp=2,zero=2,microbatch=1",
-                              "dp=2,tp=2,zero=3,microbatch=1"}) {
+  for (const char* choices :
+       {"dp=2,microbatch=2", "tp=2,microbatch=4", "pp=4,microbatch=1",
+        "dp=2,tp=2,pp=2,zero=1,microbatch=1", "dp=2,pp=2,zero=2,microbatch=1",
+        "dp=2,tp=2,zero=3,microbatch=1", "tp=2,pp=2,sequence_parallel=true,recompute=selective"}) {
     CAPTURE(choices);
     CHECK(largest_error(expected, losses(choices)) <= 1e-5);
   }

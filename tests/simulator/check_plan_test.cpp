@@ -191,14 +191,20 @@ TEST_CASE("frozen weights are refused where an op has others too, or there are n
 
 TEST_CASE("choices that do not fit the model or the cluster are refused together") {
   const Model model = small_gpt();
-  const PlanChoices choices = parse_plan_choices("dp=3,pp=5,tp=8,cp=2,ep=2,sequence_parallel=true");
+  const PlanChoices choices = parse_plan_choices("dp=3,pp=5,tp=8,cp=2,ep=2");
   CHECK(check_choices(choices, {.global_batch = 4, .sequence = 8}, model, test_cluster()) ==
         Problems{"cp=2: splitting the sequence (context parallelism) is not lowered yet",
                  "ep=2: expert parallelism is not lowered yet",
-                 "sequence_parallel=true: sequence parallelism is not lowered yet",
                  "dp x tp x pp = 120 devices, but the cluster has 64",
                  "pp=5: the model has 4 repeated blocks to cut at",
                  "a global batch of 4 cannot be cut into dp=3 times micro-batches of 1"});
+}
+
+TEST_CASE("a sequence that tp does not divide cannot be split over it") {
+  const BatchChoice batch{.global_batch = 4, .sequence = 8};
+  const PlanChoices choices = parse_plan_choices("tp=3,sequence_parallel=true");
+  CHECK(check_choices(choices, batch, small_gpt(), test_cluster()) ==
+        Problems{"sequence_parallel=true: tp=3 does not divide a sequence of 8"});
 }
 
 TEST_CASE("choices of stages that do not fit are refused with the reason") {

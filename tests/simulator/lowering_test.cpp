@@ -72,13 +72,36 @@ TEST_CASE("tensor parallelism moves the published volume") {
 TEST_CASE("separate projections share the sum of their input's gradient") {
   const std::int64_t rows = 2 * 8, sbh = rows * 16, microbatches = 2, layers = 2;
   const std::int64_t volume = microbatches * (4 * layers * sbh + 2 * sbh + 3 * rows);
-  const auto moved = [](const char* family) {
+  const auto moved = [](const char* family, Purpose purpose) {
     const Model model = small_model({.family = family});
-    return elements_moved(programs_of("tp=2,microbatch=2", 4, model)[0], Purpose::Tensor);
+    return elements_moved(programs_of("tp=2,microbatch=2", 4, model)[0], purpose);
   };
-  CHECK(moved("llama") == volume);
-  // The gains of q and k, 4 each, are shared by heads of different devices.
-  CHECK(moved("qwen3") == volume + microbatches * layers * 2 * 4);
+  CHECK(moved("llama", Purpose::Tensor) == volume);
+  CHECK(moved("llama", Purpose::Gradients) == 0);
+  CHECK(moved("qwen3", Purpose::Tensor) == volume);
+  // The gains of q and k, 4 each, are shared by heads of different devices: once a step.
+  CHECK(moved("qwen3", Purpose::Gradients) == layers * 2 * 4);
+}
+
+// Korthikanti et al. (arXiv 2205.05198), 4.2.2: an all-gather and a reduce-scatter in place of each
+// all-reduce, and once more an all-gather of what the first matrix products of attention and
+// feed-forward read, for the gradients of their weights.
+TEST_CASE("sequence parallelism gathers and scatters what tensor parallelism reduces") {
+  const auto programs = programs_of("tp=2,microbatch=2,sequence_parallel=true", 4);
+  const std::int64_t rows = 2 * 8, sbh = rows * 24, microbatches = 2, layers = 4;
+  std::map<TransferKind, std::int64_t> elements;
+  for (const Task& task : programs[0].tasks) {
+    if (task.kind != TaskKind::Transfer) continue;
+    const Transfer& transfer = programs[0].transfer(task);
+    if (transfer.purpose == Purpose::Tensor) elements[transfer.kind] += transfer.count;
+  }
+  // The embedding's result is scattered, its gradient gathered; the head's input is gathered twice,
+  // its gradient scattered.
+  CHECK(elements[TransferKind::AllGather] == microbatches * (6 * layers + 3) * sbh);
+  CHECK(elements[TransferKind::ReduceScatter] == microbatches * (4 * layers + 2) * sbh);
+  CHECK(elements[TransferKind::AllReduce] == microbatches * 3 * rows);
+  // Gains and biases of nine norms, and positions, whose rows are on both devices.
+  CHECK(elements_moved(programs[0], Purpose::Gradients) == 9 * 2 * 24 + 16 * 24);
 }
 
 TEST_CASE("data parallelism reduces every gradient once a step, ZeRO-1 gathers every weight") {
