@@ -64,7 +64,7 @@ ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph
   const auto kernels = parse_kernel_set(options.kernels);
   if (!kernels) {
     throw UsageError(
-        fmt::format("--kernels {}: expected flash or unfused", printable(options.kernels)));
+        fmt::format("--kernels {}: expected flash, unfused or executor", printable(options.kernels)));
   }
   return {.micro_batch = options.micro_batch,
           .sequence = sequence_or_default(options.sequence, graph),
@@ -126,7 +126,8 @@ void add_model_command(CLI::App& app, Session& session) {
       ->capture_default_str();
   command
       ->add_option("--kernels", options->kernels,
-                   "What is saved for backward: flash (blocked attention) or unfused")
+                   "What is saved for backward: flash (blocked attention), unfused, or as\n"
+                   "Meshwright's executor does")
       ->capture_default_str();
   command->add_flag("--ops", options->ops, "Show every op of every block");
   command->add_option("--graph", options->graph, "Also write the model as a graph file");

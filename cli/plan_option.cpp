@@ -57,14 +57,16 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
       .add_option("--plan", options.plan,
                   "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
                   "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
-                  "bucket=SIZE,overlap=true|false,prefetch=N")
+                  "sequence_parallel=true,recompute=selective|full|uniform:2|first:3,\n"
+                  "bucket=SIZE,overlap=true|false,prefetch=N,kernels=executor|flash|unfused,\n"
+                  "gradients=fp32|bf16|fp16")
       ->required();
   command.add_option("--global-batch", options.global_batch, "Samples of a step (of a short form)")
       ->check(CLI::PositiveNumber);
   command.add_option("--seq", options.sequence, "Sequence length (of a short form)")
       ->check(CLI::PositiveNumber);
   command.add_option("--precision", options.precision,
-                     "fp32 (if not given) or fp64 (of a short form)");
+                     "fp32 (if not given), bf16, fp16, fp8 or fp64 (of a short form)");
 }
 
 std::int64_t devices_needed(const PlanOptions& options) {

@@ -13,6 +13,7 @@
 #include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
 #include "costmodel/local_cluster.h"
+#include "executor/cpu/kernels.h"
 #include "executor/train.h"
 #include "simulator/check_program.h"
 #include "simulator/engine/simulate.h"
@@ -50,6 +51,17 @@ struct Prepared {
   Report predicted;
 };
 
+void check_runnable(const Plan& plan) {
+  if (!has_kernels(plan.precision)) {
+    throw UsageError(fmt::format("precision {}: CPUs run fp32 and fp64", to_text(plan.precision)));
+  }
+  if (plan.kernels != KernelSet::Executor) {
+    throw UsageError(fmt::format("kernels {}: only those named executor run here, others can be "
+                                 "simulated",
+                                 to_text(plan.kernels)));
+  }
+}
+
 Prepared prepare(const RunCommandOptions& options, const Session& session) {
   const OpGraph graph = model_from_option(options.plan.model, session);
   const Model model = make_model(graph);
@@ -62,6 +74,7 @@ Prepared prepare(const RunCommandOptions& options, const Session& session) {
   const Cluster cluster = local_cluster(devices, machine_memory());
   const FormulaCosts costs(cluster);
   Prepared prepared{.plan = plan_from_options(options.plan, graph, model, cluster, costs, true)};
+  check_runnable(prepared.plan);
   prepared.programs = lower_all(model, prepared.plan);
   if (const auto problems = check_programs(prepared.programs); !problems.empty()) {
     throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));

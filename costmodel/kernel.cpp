@@ -38,7 +38,8 @@ Flops attention_flops(const Kernel& kernel) {
 Bytes bytes_per_element(BufferElement element, Precision precision) {
   switch (element) {
     case BufferElement::Real:
-      return bytes_per_element(precision);
+      // FP8 is a way to multiply: what is between kernels is BF16.
+      return bytes_per_element(precision == Precision::FP8 ? Precision::BF16 : precision);
     case BufferElement::Index:
       return 4_B;
     case BufferElement::Single:

@@ -60,7 +60,8 @@ enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
 // NormSums     Step            gradients [n]..., largest          sums [2], Doubles
 // ClipFactor   Step            sums                               factor [2], Doubles: what
 //                                                                 gradients are scaled by, the norm
-// AdamW        Step            gradient [n], factor               weight [n], m [n], v [n]
+// AdamW        Step            gradient [n], factor               weight [n], m [n], v [n],
+//                                                                 master [n]?
 //
 // A label below 0 does not count. Add repeats an operand along a dimension where its stride is 0;
 // Sum adds up along a dimension where the stride of dx is 0. An op on rows takes all dimensions
@@ -122,8 +123,8 @@ struct Kernel {
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
   bool decay = false;          // AdamW: whether weights decay
-  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's start is
-  // that of the micro-batch.
+  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's
+  // start is that of the micro-batch.
   std::vector<GlobalExtent> place;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

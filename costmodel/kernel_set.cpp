@@ -1,53 +1,56 @@
 #include "costmodel/kernel_set.h"
 
+#include <algorithm>
+
 namespace meshwright {
 namespace {
 
 constexpr Bytes kMask = 1_B;
 constexpr Bytes kStatistic = 4_B;  // fp32
 
-// One entry for every query, head and key.
-std::int64_t score_count(const OpView& view, const DimSizes& sizes) {
-  const auto& q = view.inputs[0]->dims;
-  return checked_multiply(sizes.elements({q.begin(), q.end() - 1}), sizes[view.inputs[1]->dims[1]]);
-}
-
 std::int64_t row_count(const std::vector<DimId>& dims, std::size_t row_dims,
                        const DimSizes& sizes) {
   return sizes.elements({dims.begin(), dims.end() - static_cast<std::ptrdiff_t>(row_dims)});
 }
 
-void save_attention(Saved& saved, KernelSet kernels, const OpView& view, const DimSizes& sizes,
-                    Bytes element) {
-  if (kernels == KernelSet::Flash) {
-    saved.outputs[0] = true;
-    saved.extra = kStatistic * row_count(view.inputs[0]->dims, 1, sizes);
-    return;
+KeptShape shape_of(const OpView& view, const DimSizes& sizes) {
+  const auto& dims = view.inputs[0]->dims;
+  KeptShape shape{.elements = sizes.elements(dims)};
+  switch (view.op->kind) {
+    case OpKind::Attention:
+      shape.rows = row_count(dims, 1, sizes);
+      shape.keys = sizes[view.inputs[1]->dims[1]];
+      return shape;
+    case OpKind::CrossEntropy:
+      shape.rows = row_count(dims, 1, sizes);
+      return shape;
+    case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
+      shape.rows = row_count(dims, view.weights[0]->dims.size(), sizes);
+      return shape;
+    default:
+      return shape;
   }
-  const std::int64_t scores = score_count(view, sizes);
-  const bool drops = std::get<AttentionAttributes>(view.op->attributes).dropout > 0;
-  // The probabilities, and with dropout its mask and what it leaves of them.
-  saved.extra = element * scores;
-  if (drops) saved.extra += kMask * scores + element * scores;
-  saved.workspace = element * scores;
 }
 
-void save_loss(Saved& saved, KernelSet kernels, const OpView& view, const DimSizes& sizes) {
-  const auto& logits = view.inputs[0]->dims;
-  if (kernels == KernelSet::Flash) {
-    saved.extra = kStatistic * row_count(logits, 1, sizes);
-    return;
-  }
-  // The probabilities in fp32 take the place of the logits.
-  saved.inputs[0] = false;
-  saved.extra = kStatistic * sizes.elements(logits);
-  saved.workspace = saved.extra;
+// The probabilities, and with dropout its mask and what it leaves of them.
+Bytes kept_scores(const OpAttributes& attributes, const KeptShape& shape, Bytes element) {
+  const std::int64_t scores = checked_multiply(shape.rows, shape.keys);
+  const bool drops = std::get<AttentionAttributes>(attributes).dropout > 0;
+  return element * scores + (drops ? kMask * scores + element * scores : 0_B);
+}
+
+// Numbers a row.
+std::int64_t statistics_of(OpKind kind, KernelSet kernels) {
+  if (kind == OpKind::LayerNorm) return 2;  // mean and scale
+  // The largest logit, the sum of exponentials, the label's logit; or their log-sum-exp.
+  return kind == OpKind::CrossEntropy && kernels == KernelSet::Executor ? 3 : 1;
 }
 
 }  // namespace
 
 std::optional<KernelSet> parse_kernel_set(std::string_view text) {
-  for (const KernelSet kernels : {KernelSet::Unfused, KernelSet::Flash}) {
+  for (const KernelSet kernels : {KernelSet::Unfused, KernelSet::Flash, KernelSet::Executor}) {
     if (text == to_text(kernels)) return kernels;
   }
   return std::nullopt;
@@ -59,6 +62,8 @@ std::string_view to_text(KernelSet kernels) {
       return "unfused";
     case KernelSet::Flash:
       return "flash";
+    case KernelSet::Executor:
+      return "executor";
   }
   return "";
 }
@@ -73,28 +78,43 @@ Saved saved_by(KernelSet kernels, const OpView& view, const DimSizes& sizes, Byt
     saved.outputs.push_back(needs.input_gradient.outputs[i] || needs.weight_gradient.outputs[i]);
   }
   if (!needs.has_input_gradient && !needs.has_weight_gradient) return saved;
-  switch (view.op->kind) {
-    case OpKind::Attention:
-      save_attention(saved, kernels, view, sizes, element);
-      return saved;
-    case OpKind::CrossEntropy:
-      save_loss(saved, kernels, view, sizes);
-      return saved;
+  const KeptShape shape = shape_of(view, sizes);
+  saved.extra = kept_beside(kernels, view.op->kind, view.op->attributes, shape, element);
+  saved.workspace = workspace_of(kernels, view.op->kind, shape, element);
+  if (view.op->kind == OpKind::Attention && kernels != KernelSet::Unfused) saved.outputs[0] = true;
+  // Probabilities take the place of the logits.
+  if (view.op->kind == OpKind::CrossEntropy && kernels == KernelSet::Unfused) {
+    saved.inputs[0] = false;
+  }
+  return saved;
+}
+
+Bytes kept_beside(KernelSet kernels, OpKind kind, const OpAttributes& attributes,
+                  const KeptShape& shape, Bytes element) {
+  const bool unfused = kernels == KernelSet::Unfused;
+  switch (kind) {
     case OpKind::Dropout:
-      saved.extra = kMask * sizes.elements(view.inputs[0]->dims);
-      return saved;
+      return kernels == KernelSet::Executor ? 0_B : kMask * shape.elements;
+    case OpKind::Attention:
+      if (unfused) return kept_scores(attributes, shape, element);
+      break;
+    case OpKind::CrossEntropy:
+      if (unfused) return kStatistic * shape.elements;
+      break;
     case OpKind::LayerNorm:
     case OpKind::RmsNorm:
-      if (kernels == KernelSet::Flash) {
-        const std::int64_t statistics = view.op->kind == OpKind::LayerNorm ? 2 : 1;
-        saved.extra = kStatistic *
-                      checked_multiply(statistics, row_count(view.inputs[0]->dims,
-                                                             view.weights[0]->dims.size(), sizes));
-      }
-      return saved;
+      if (unfused) return 0_B;
+      break;
     default:
-      return saved;
+      return 0_B;
   }
+  return std::max(kStatistic, element) * checked_multiply(statistics_of(kind, kernels), shape.rows);
+}
+
+Bytes workspace_of(KernelSet kernels, OpKind kind, const KeptShape& shape, Bytes element) {
+  if (kernels != KernelSet::Unfused) return 0_B;
+  if (kind == OpKind::Attention) return element * checked_multiply(shape.rows, shape.keys);
+  return kind == OpKind::CrossEntropy ? kStatistic * shape.elements : 0_B;
 }
 
 }  // namespace meshwright

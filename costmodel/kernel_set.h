@@ -17,9 +17,22 @@ enum class KernelSet {
   Unfused,
   // Attention in blocks that keeps one number a row; norms keep their row statistics.
   Flash,
+  // Those of Meshwright's executor: as Flash, but what dropout dropped is drawn again.
+  Executor,
 };
 std::optional<KernelSet> parse_kernel_set(std::string_view text);
 std::string_view to_text(KernelSet kernels);
+
+// What decides how much a kernel keeps beside tensors.
+struct KeptShape {
+  std::int64_t elements = 0;  // of the op's first input
+  std::int64_t rows = 0;      // that are normalized: for attention one for each query and head
+  std::int64_t keys = 0;      // of each query
+};
+Bytes kept_beside(KernelSet kernels, OpKind kind, const OpAttributes& attributes,
+                  const KeptShape& shape, Bytes element);
+// What it needs while it runs.
+Bytes workspace_of(KernelSet kernels, OpKind kind, const KeptShape& shape, Bytes element);
 
 struct Saved {
   std::vector<bool> inputs;  // operands kept for the backward

@@ -95,9 +95,15 @@ class PlanCheck {
   }
 
   void check_state() {
-    // Fewer bits need copies of weights, gradients and optimizer state in fp32.
-    if (plan_.precision != Precision::FP32 && plan_.precision != Precision::FP64) {
-      add("precision {}: only fp32 and fp64 are lowered yet", to_text(plan_.precision));
+    // FP8 is a way to multiply: other numbers are bf16.
+    const Precision numbers = plan_.precision == Precision::FP8 ? Precision::BF16 : plan_.precision;
+    if (plan_.gradient_precision == Precision::FP32) return;
+    if (!is_mixed(plan_.precision)) {
+      add("gradients in {}: those of a run in {} have its precision, expected fp32",
+          to_text(plan_.gradient_precision), to_text(plan_.precision));
+    } else if (plan_.gradient_precision != numbers) {
+      add("gradients in {}: expected fp32 or {}", to_text(plan_.gradient_precision),
+          to_text(numbers));
     }
   }
 

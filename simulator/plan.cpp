@@ -19,6 +19,18 @@ std::optional<std::int32_t> parse_number(std::string_view text) {
 
 }  // namespace
 
+bool is_mixed(Precision precision) {
+  return bytes_per_element(BufferElement::Real, precision) < 4_B;
+}
+
+BufferElement state_element(const Plan& plan) {
+  return is_mixed(plan.precision) ? BufferElement::Single : BufferElement::Real;
+}
+
+BufferElement gradient_element(const Plan& plan) {
+  return plan.gradient_precision == Precision::FP32 ? state_element(plan) : BufferElement::Real;
+}
+
 std::int64_t axis_size(const Slot& slot, std::string_view axis) {
   for (const MeshAxis& entry : slot.axes) {
     if (entry.name == axis) return entry.size;

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "costmodel/ids.h"
+#include "costmodel/kernel.h"
+#include "costmodel/kernel_set.h"
 #include "costmodel/precision.h"
 #include "costmodel/units.h"
 #include "simulator/mesh.h"
@@ -84,6 +86,9 @@ struct PlanSource {
 struct Plan {
   PlanSource model, cluster;
   Precision precision = Precision::FP32;
+  // What gradients are added up in where the precision has fewer than 32 bits: this one or FP32.
+  Precision gradient_precision = Precision::FP32;
+  KernelSet kernels = KernelSet::Executor;
   std::int64_t global_batch = 1;
   std::int64_t sequence = 1;
   std::int64_t micro_batch = 1;
@@ -101,6 +106,11 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// Whether numbers have too few bits for sums of many: statistics, optimizer state and a copy of the
+// weights are then kept in fp32.
+bool is_mixed(Precision precision);
+BufferElement state_element(const Plan& plan);
+BufferElement gradient_element(const Plan& plan);
 // Size of an axis; 1 where the slot does not have it.
 std::int64_t axis_size(const Slot& slot, std::string_view axis);
 // Micro-batches that every replica computes in a step.

@@ -14,7 +14,8 @@ constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
     "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, layers, sequence_parallel, schedule, "
-    "recompute, rerun_all, bucket, overlap, prefetch";
+    "recompute, rerun_all, bucket, overlap, prefetch, "
+    "kernels, gradients";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
   throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
@@ -107,6 +108,13 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.recompute = parse_recompute(key, value);
   } else if (key == "rerun_all") {
     choices.rerun_all = yes_or_no(key, value);
+  } else if (key == "kernels") {
+    const auto kernels = parse_kernel_set(value);
+    if (!kernels) fail(key, value, "executor, flash or unfused");
+    choices.kernels = *kernels;
+  } else if (key == "gradients") {
+    choices.gradient_precision = parse_precision(value);
+    if (!choices.gradient_precision) fail(key, value, "fp32, bf16 or fp16");
   } else if (key == "bucket") {
     const auto bytes = parse_quantity<Bytes>(value);
     if (!bytes || *bytes < 1_B) fail(key, value, expected_text<Bytes>());

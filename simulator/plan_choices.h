@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "costmodel/kernel_set.h"
 #include "costmodel/precision.h"
 #include "costmodel/units.h"
 
@@ -38,6 +39,8 @@ struct PlanChoices {
   Bytes bucket = 25_MiB;
   bool overlap = true;
   std::int64_t prefetch = 1;
+  KernelSet kernels = KernelSet::Executor;
+  std::optional<Precision> gradient_precision = {};  // none: fp32
   friend bool operator==(const PlanChoices&, const PlanChoices&) = default;
 };
 

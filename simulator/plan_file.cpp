@@ -157,6 +157,12 @@ std::vector<RecomputeSegment> read_segments(const JsonInput& json) {
   return segments;
 }
 
+Precision read_precision(const JsonInput& json) {
+  const auto precision = parse_precision(json.as<std::string>());
+  if (!precision) json.fail_expected("bf16, fp16, fp32, fp64 or fp8");
+  return *precision;
+}
+
 std::vector<OrderEntry> read_order(const JsonInput& json) {
   std::vector<OrderEntry> order;
   const auto text = json.as<std::string>();
@@ -181,6 +187,8 @@ std::string plan_text(const Plan& plan) {
                {"model", {{"name", plan.model.name}, {"hash", plan.model.hash}}},
                {"cluster", {{"name", plan.cluster.name}, {"hash", plan.cluster.hash}}},
                {"precision", to_text(plan.precision)},
+               {"gradient_precision", to_text(plan.gradient_precision)},
+               {"kernels", to_text(plan.kernels)},
                {"global_batch", plan.global_batch},
                {"sequence", plan.sequence},
                {"micro_batch", plan.micro_batch},
@@ -207,10 +215,12 @@ Plan read_plan(const JsonInput& json) {
   }
   json.at("version").integer(kVersion, kVersion);
   Plan plan{.model = read_source(json.at("model")), .cluster = read_source(json.at("cluster"))};
-  const JsonInput precision = json.at("precision");
-  const auto parsed = parse_precision(precision.as<std::string>());
-  if (!parsed) precision.fail_expected("bf16, fp16, fp32, fp64 or fp8");
-  plan.precision = *parsed;
+  plan.precision = read_precision(json.at("precision"));
+  plan.gradient_precision = read_precision(json.at("gradient_precision"));
+  const JsonInput kernels = json.at("kernels");
+  const auto set = parse_kernel_set(kernels.as<std::string>());
+  if (!set) kernels.fail_expected("executor, flash or unfused");
+  plan.kernels = *set;
   plan.global_batch = json.at("global_batch").integer(1, kMost);
   plan.sequence = json.at("sequence").integer(1, kMost);
   plan.micro_batch = json.at("micro_batch").integer(1, kMost);

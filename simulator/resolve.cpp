@@ -340,6 +340,8 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   Plan plan{.model = {model.name, source_hash(model)},
             .cluster = {cluster.name, source_hash(cluster)},
             .precision = batch.precision,
+            .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
+            .kernels = choices.kernels,
             .global_batch = batch.global_batch,
             .sequence = batch.sequence,
             .micro_batch = choices.microbatch};

@@ -216,12 +216,15 @@ void ChunkLowering::backward_attention(std::size_t op) {
     const View& x = value(entry.inputs[i]);
     call.read(x, as_heads(x.operand));
   }
-  call.read(y, as_heads(y.operand)).read(statistics(op)[0]).read(dy, as_heads(dy.operand));
+  if (plan_.kernels != KernelSet::Unfused) call.read(y, as_heads(y.operand));
+  for (const View& kept : statistics(op)) call.read(kept);
+  call.read(dy, as_heads(dy.operand));
   std::vector<View> results;
   for (std::size_t i = 0; i < 3; ++i) {
     results.push_back(separate_target(entry.inputs[i]));
     call.write(results.back(), as_heads(results.back().operand));
   }
+  add_workspace(op, attention_shape(op), call);
   emit(call);
   for (std::size_t i = 0; i < 3; ++i) add_whole(entry.inputs[i], results[i]);
 }
@@ -234,6 +237,9 @@ void ChunkLowering::backward_elementwise(std::size_t op) {
   const View dx = gradient_target(entry.inputs[0]);
   KernelCall call = elementwise_call(op, KernelPart::InputGradient);
   if (entry.kind == OpKind::Activation) call.read(value(entry.inputs[0]));
+  if (entry.kind == OpKind::Dropout) {
+    for (const View& kept : statistics(op)) call.read(kept);
+  }
   emit(call.read(dy).addend(known, dx.operand).write(dx));
   gradients_[entry.inputs[0]].whole = dx;
 }
@@ -277,7 +283,13 @@ void ChunkLowering::backward_loss(std::size_t op) {
   const View dx = gradient_target(entry.inputs[0]);
   KernelCall call(KernelKind::Loss, KernelPart::InputGradient, entry);
   call.kernel().first_row = first_class(op);
-  call.read(logits, shape).read(labels, as_row(labels.operand));
+  // Unfused, it has the probabilities.
+  if (plan_.kernels == KernelSet::Unfused) {
+    call.read(kept_numbers.back());
+  } else {
+    call.read(logits, shape);
+  }
+  call.read(labels, as_row(labels.operand));
   emit(call.read(kept_numbers[0]).read(kept_numbers[1]).write(dx, shape));
   gradients_[entry.inputs[0]].whole = dx;
 }

@@ -107,8 +107,10 @@ void ChunkLowering::forward_norm(std::size_t op) {
   const View& x = value(entry.inputs[0]);
   const std::size_t columns = norm_columns(op);
   const Operand shape = as_matrix(x.operand, columns);
-  if (entry.kind == OpKind::LayerNorm) statistic(op, "mean", shape.sizes[0]);
-  statistic(op, "scale", shape.sizes[0]);
+  std::vector<Statistic> names;
+  if (entry.kind == OpKind::LayerNorm) names.push_back({"mean", {shape.sizes[0]}});
+  names.push_back({"scale", {shape.sizes[0]}});
+  keep(op, {.rows = shape.sizes[0]}, names);
   KernelCall call(norm_kernel(entry), KernelPart::Forward, entry);
   call.read(x, shape);
   for (const WeightId id : entry.weights) {
@@ -128,26 +130,56 @@ std::size_t ChunkLowering::norm_columns(std::size_t op) const {
   return graph_.weights[graph_.ops[op].weights[0].index()].dims.size();
 }
 
-View ChunkLowering::statistic(std::size_t op, const char* name, std::int64_t rows) {
-  const View view = new_view(graph_.ops[op].name + "." + name, {rows});
-  versions_.back().statistics[op].push_back(view);
-  return view;
+void ChunkLowering::keep(std::size_t op, const KeptShape& shape,
+                         const std::vector<Statistic>& statistics) {
+  const GraphOp& entry = graph_.ops[op];
+  auto& kept = versions_.back().statistics[op];
+  if (plan_.kernels == KernelSet::Executor) {
+    for (const Statistic& statistic : statistics) {
+      kept.push_back(
+          new_view(entry.name + "." + statistic.name, statistic.sizes, state_element(plan_)));
+    }
+    return;
+  }
+  const Bytes element = bytes_per_element(BufferElement::Real, plan_.precision);
+  const Bytes bytes = kept_beside(plan_.kernels, entry.kind, entry.attributes, shape, element);
+  if (bytes > 0_B) {
+    kept.push_back(new_view(entry.name + ".kept", {bytes.value()}, BufferElement::Byte));
+  }
+}
+
+void ChunkLowering::add_workspace(std::size_t op, const KeptShape& shape, KernelCall& call) {
+  const GraphOp& entry = graph_.ops[op];
+  const Bytes element = bytes_per_element(BufferElement::Real, plan_.precision);
+  const Bytes bytes = workspace_of(plan_.kernels, entry.kind, shape, element);
+  if (bytes == 0_B) return;
+  call.write(new_view(entry.name + ".workspace", {bytes.value()}, BufferElement::Byte,
+                      Component::Workspace));
+}
+
+KeptShape ChunkLowering::attention_shape(std::size_t op) {
+  const GraphOp& entry = graph_.ops[op];
+  const Operand q = as_heads(value(entry.inputs[0]).operand);
+  const Operand k = as_heads(value(entry.inputs[1]).operand);
+  return {.rows = q.sizes[0] * q.sizes[1] * q.sizes[2], .keys = k.sizes[1]};
 }
 
 void ChunkLowering::forward_attention(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View y = set_output(op);
   const Operand result = as_heads(y.operand);
-  const View lse =
-      new_view(entry.name + ".lse", {result.sizes[0], result.sizes[2], result.sizes[1]});
-  versions_.back().statistics[op].push_back(lse);
+  const KeptShape shape = attention_shape(op);
+  keep(op, shape, {{"lse", {result.sizes[0], result.sizes[2], result.sizes[1]}}});
   KernelCall call(KernelKind::Attention, KernelPart::Forward, entry);
   call.kernel().place = attention_place(op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View& x = value(entry.inputs[i]);
     call.read(x, as_heads(x.operand));
   }
-  emit(call.write(y, result).write(lse));
+  call.write(y, result);
+  for (const View& kept : statistics(op)) call.write(kept);
+  add_workspace(op, shape, call);
+  emit(call);
 }
 
 std::vector<GlobalExtent> ChunkLowering::attention_place(std::size_t op) const {
@@ -166,7 +198,12 @@ void ChunkLowering::forward_elementwise(std::size_t op) {
   const View y = set_output(op);
   KernelCall call = elementwise_call(op, KernelPart::Forward);
   for (const TensorId input : entry.inputs) call.read(value(input));
-  emit(call.write(y));
+  call.write(y);
+  if (entry.kind == OpKind::Dropout) {
+    keep(op, {.elements = element_count(y.operand)}, {});
+    for (const View& kept : statistics(op)) call.write(kept);
+  }
+  emit(call);
 }
 
 KernelCall ChunkLowering::elementwise_call(std::size_t op, KernelPart part) const {
@@ -260,16 +297,24 @@ void ChunkLowering::forward_loss(std::size_t op) {
   const View& labels = value(entry.inputs[1]);
   const Operand shape = as_matrix(logits.operand, 1);
   const Operand rows = as_row(labels.operand);
-  const View largest = statistic(op, "largest", shape.sizes[0]);
-  const View sums = new_view(entry.name + ".sums", {shape.sizes[0], 2});
-  versions_.back().statistics[op].push_back(sums);
+  const std::vector<std::int64_t> row = {shape.sizes[0]};
+  const View largest = new_view(entry.name + ".largest", row, state_element(plan_));
+  const View sums = new_view(entry.name + ".sums", {shape.sizes[0], 2}, state_element(plan_));
+  versions_.back().statistics[op] = {largest, sums};
 
   KernelCall most(KernelKind::LossLargest, KernelPart::Forward, entry);
   emit(most.read(logits, shape).write(largest));
   if (splits_vocabulary(op)) all_reduce(largest, Reduction::Max);
   KernelCall add(KernelKind::LossSums, KernelPart::Forward, entry);
   add.kernel().first_row = first_class(op);
-  emit(add.read(logits, shape).read(labels, rows).read(largest).write(sums));
+  add.read(logits, shape).read(labels, rows).read(largest).write(sums);
+  if (plan_.kernels == KernelSet::Unfused) {
+    const KeptShape kept{.elements = element_count(logits.operand)};
+    keep(op, kept, {});
+    add.write(statistics(op).back());
+    add_workspace(op, kept, add);
+  }
+  emit(add);
   if (splits_vocabulary(op)) all_reduce(sums);
   if (rerunning_) return;  // the loss is a sum over micro-batches
   const View loss{persistent(*program_.loss), dense_operand({1}, BufferElement::Double)};

@@ -232,10 +232,13 @@ View ChunkLowering::weight(std::size_t op, WeightId id) {
 View ChunkLowering::weight_gradient(std::size_t op, WeightId id) {
   const WeightUsed& use = weights_.use(op, id);
   const WeightShard& shard = program_.weights[use.shard];
-  if (use.own_gradient) return {persistent(*use.own_gradient), dense_operand(shard.sizes)};
+  const BufferElement element = gradient_element(plan_);
+  if (use.own_gradient) {
+    return {persistent(*use.own_gradient), dense_operand(shard.sizes, element)};
+  }
   const bool shards = weights_.buckets[use.bucket].shards_gradients;
   return {shards ? whole_bucket(use.bucket, Component::Gradients) : persistent(*shard.gradient),
-          dense_operand(shard.sizes, BufferElement::Real, shard.offset)};
+          dense_operand(shard.sizes, element, shard.offset)};
 }
 
 Operand ChunkLowering::weight_matrix(std::size_t op, const View& view) const {

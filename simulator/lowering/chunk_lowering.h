@@ -107,8 +107,16 @@ class ChunkLowering {
   void forward_norm(std::size_t op);
   static KernelKind norm_kernel(const GraphOp& op);
   std::size_t norm_columns(std::size_t op) const;
-  // A number a row that the forward keeps for the backward.
-  View statistic(std::size_t op, const char* name, std::int64_t rows);
+  // What the forward keeps for the backward beside tensors: with the executor's kernels a view of
+  // these sizes for each name, otherwise bytes, if there are any.
+  struct Statistic {
+    const char* name;
+    std::vector<std::int64_t> sizes;
+  };
+  void keep(std::size_t op, const KeptShape& shape, const std::vector<Statistic>& statistics);
+  // What the op's kernel needs while it runs.
+  void add_workspace(std::size_t op, const KeptShape& shape, KernelCall& call);
+  KeptShape attention_shape(std::size_t op);
   void forward_attention(std::size_t op);
   // Batch, heads, queries, keys.
   std::vector<GlobalExtent> attention_place(std::size_t op) const;

@@ -5,8 +5,9 @@
 namespace meshwright {
 namespace {
 
-Operand range(std::int64_t offset, std::int64_t count, bool written = false) {
-  Operand operand = dense_operand({count}, BufferElement::Real, offset);
+Operand range(std::int64_t offset, std::int64_t count, BufferElement element,
+              bool written = false) {
+  Operand operand = dense_operand({count}, element, offset);
   operand.written = written;
   return operand;
 }
@@ -26,6 +27,7 @@ class StepEnd {
         weights_(weights),
         plan_(plan),
         placement_(placement),
+        gradients_(gradient_element(plan)),
         time_(after) {}
 
   void add(const std::vector<bool>& synced) {
@@ -42,7 +44,8 @@ class StepEnd {
                                  .purpose = Purpose::Gradients,
                                  .group = placement_.group("tp"),
                                  .offset = bucket.own_first - bucket.gradients_first(),
-                                 .count = bucket.own_count},
+                                 .count = bucket.own_count,
+                                 .element = gradients_},
                                 *bucket.gradients, next());
     }
     ++time_;
@@ -77,14 +80,16 @@ class StepEnd {
       writer_.add_transfer_task({.kind = TransferKind::AllReduce,
                                  .purpose = Purpose::Tied,
                                  .group = group,
-                                 .count = count},
+                                 .count = count,
+                                 .element = gradients_},
                                 *bucket.gradients, next());
     }
   }
 
   void add_use(const Bucket& bucket, const WeightUsed& use, std::int64_t count) {
     Kernel kernel{.kind = KernelKind::Sum, .part = KernelPart::InputGradient};
-    kernel.operands = {range(0, count), range(0, count), range(0, count, true)};
+    kernel.operands = {range(0, count, gradients_), range(0, count, gradients_),
+                       range(0, count, gradients_, true)};
     kernel.has_addend = true;
     kernel.name = program_.weights[use.shard].name;
     writer_.add_kernel_task(std::move(kernel),
@@ -117,7 +122,8 @@ class StepEnd {
         if (end == first) {
           kernel.operands.back().sizes[0] += shard.owned_count;
         } else {
-          kernel.operands.push_back(range(first - bucket.gradients_first(), shard.owned_count));
+          kernel.operands.push_back(
+              range(first - bucket.gradients_first(), shard.owned_count, gradients_));
           buffers.push_back(*bucket.gradients);
         }
         end = first + shard.owned_count;
@@ -187,15 +193,18 @@ class StepEnd {
     if (first >= end) return;
     Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step};
     const std::int64_t count = end - first;
-    kernel.operands = {range(first - bucket.gradients_first(), count), doubles(2),
-                       range(first - bucket.weights_first(), count, true),
-                       range(first - bucket.own_first, count, true),
-                       range(first - bucket.own_first, count, true)};
+    const Operand own = range(first - bucket.own_first, count, state_element(plan_), true);
+    kernel.operands = {range(first - bucket.gradients_first(), count, gradients_), doubles(2),
+                       range(first - bucket.weights_first(), count, BufferElement::Real, true), own,
+                       own};
     kernel.decay = decay;
-    writer_.add_kernel_task(std::move(kernel),
-                            {*bucket.gradients, *program_.clip, bucket.weights,
-                             *bucket.first_moment, *bucket.second_moment},
-                            next());
+    std::vector<BufferId> buffers = {*bucket.gradients, *program_.clip, bucket.weights,
+                                     *bucket.first_moment, *bucket.second_moment};
+    if (bucket.master) {
+      kernel.operands.push_back(own);
+      buffers.push_back(*bucket.master);
+    }
+    writer_.add_kernel_task(std::move(kernel), std::move(buffers), next());
   }
 
   ProgramWriter& writer_;
@@ -203,6 +212,7 @@ class StepEnd {
   const WeightBuckets& weights_;
   const Plan& plan_;
   const Placement& placement_;
+  const BufferElement gradients_;
   std::int64_t time_;
   std::int32_t index_ = 0;
 };
@@ -215,7 +225,8 @@ void add_bucket_sync(ProgramWriter& writer, const Bucket& bucket, const Plan& pl
       {.kind = plan.zero > 0 ? TransferKind::ReduceScatter : TransferKind::AllReduce,
        .purpose = Purpose::Gradients,
        .group = placement.group("dp"),
-       .count = bucket.count},
+       .count = bucket.count,
+       .element = gradient_element(plan)},
       *bucket.gradients, key);
 }
 

@@ -8,8 +8,9 @@
 namespace meshwright {
 namespace {
 
-Operand range(std::int64_t offset, std::int64_t count, bool written = false) {
-  Operand operand = dense_operand({count}, BufferElement::Real, offset);
+Operand range(std::int64_t offset, std::int64_t count, BufferElement element,
+              bool written = false) {
+  Operand operand = dense_operand({count}, element, offset);
   operand.written = written;
   return operand;
 }
@@ -96,6 +97,8 @@ BufferId ShardedBuckets::buffer_of(const WholeBucket& whole) {
   const BufferId buffer = writer_.add_buffer(
       {.name = fmt::format("whole {} {}", to_text(whole.component), whole.bucket),
        .count = weights_.buckets[whole.bucket].count,
+       .element =
+           whole.component == Component::Gradients ? gradient_element(plan_) : BufferElement::Real,
        .component = whole.component});
   return whole_.emplace(whole, buffer).first->second;
 }
@@ -119,7 +122,8 @@ void ShardedBuckets::scatter(std::size_t number, OrderKey& key) {
                {.kind = TransferKind::ReduceScatter,
                 .purpose = Purpose::Gradients,
                 .group = group_,
-                .count = weights_.buckets[number].count},
+                .count = weights_.buckets[number].count,
+                .element = gradient_element(plan_)},
                {whole}, key);
   scattered_ = Scattered{number, whole, microbatch_};
 }
@@ -129,13 +133,14 @@ void ShardedBuckets::keep_scattered(OrderKey& key) {
   const Bucket& bucket = weights_.buckets[scattered_->bucket];
   Written& written = written_[scattered_->bucket];
   const BufferId own = *bucket.gradients;
-  std::vector<Operand> operands = {range(bucket.own_first, bucket.own_count)};
+  const BufferElement element = gradient_element(plan_);
+  std::vector<Operand> operands = {range(bucket.own_first, bucket.own_count, element)};
   std::vector<BufferId> buffers = {scattered_->whole};
   if (written.has_gradients) {
-    operands.push_back(range(0, bucket.own_count));
+    operands.push_back(range(0, bucket.own_count, element));
     buffers.push_back(own);
   }
-  operands.push_back(range(0, bucket.own_count, true));
+  operands.push_back(range(0, bucket.own_count, element, true));
   buffers.push_back(own);
   const Kernel kernel =
       sum_kernel(fmt::format("gradients {}", scattered_->bucket), std::move(operands));

@@ -143,8 +143,9 @@ class BucketBuilder {
       WeightUsed use{
           .op = uses[u], .weight = weight, .shard = index, .bucket = result_.buckets.size()};
       if (u > 0 && !is_frozen(weight)) {
-        use.own_gradient = add_buffer(fmt::format("gradient {} of {}", u, shard.name),
-                                      checked_product(sizes), Component::Gradients);
+        use.own_gradient =
+            add_buffer(fmt::format("gradient {} of {}", u, shard.name), checked_product(sizes),
+                       Component::Gradients, gradient_element(plan_));
       }
       result_.uses.push_back(use);
     }
@@ -165,15 +166,21 @@ class BucketBuilder {
 
   void add_buffers(Bucket& bucket, bool frozen) {
     const std::size_t number = result_.buckets.size();
-    const auto add = [&](const char* name, bool shards, Component component) {
+    const auto add = [&](const char* name, bool shards, Component component,
+                         BufferElement element = BufferElement::Real) {
       return add_buffer(fmt::format("{} {}", name, number),
-                        shards ? bucket.own_count : bucket.count, component);
+                        shards ? bucket.own_count : bucket.count, component, element);
     };
     bucket.weights = add("weights", bucket.shards_weights, Component::Weights);
     if (!frozen) {
-      bucket.gradients = add("gradients", bucket.shards_gradients, Component::Gradients);
-      bucket.first_moment = add("moments", true, Component::Optimizer);
-      bucket.second_moment = add("squares", true, Component::Optimizer);
+      const BufferElement state = state_element(plan_);
+      bucket.gradients =
+          add("gradients", bucket.shards_gradients, Component::Gradients, gradient_element(plan_));
+      bucket.first_moment = add("moments", true, Component::Optimizer, state);
+      bucket.second_moment = add("squares", true, Component::Optimizer, state);
+      if (is_mixed(plan_.precision)) {
+        bucket.master = add("master weights", true, Component::Optimizer, state);
+      }
     }
     for (const std::size_t shard : bucket.shards) {
       program_.weights[shard].weight = bucket.weights;
@@ -194,9 +201,13 @@ class BucketBuilder {
     shard.owned_count = end - first;
   }
 
-  BufferId add_buffer(std::string name, std::int64_t count, Component component) {
-    program_.buffers.push_back(
-        {.name = std::move(name), .count = count, .component = component, .persistent = true});
+  BufferId add_buffer(std::string name, std::int64_t count, Component component,
+                      BufferElement element) {
+    program_.buffers.push_back({.name = std::move(name),
+                                .count = count,
+                                .element = element,
+                                .component = component,
+                                .persistent = true});
     return BufferId(program_.buffers.size() - 1);
   }
 

@@ -26,6 +26,7 @@ struct WeightUsed {
 struct Bucket {
   BufferId weights;
   std::optional<BufferId> gradients, first_moment, second_moment;  // none: the weights are frozen
+  std::optional<BufferId> master;  // none: the weights themselves have bits enough
   bool shards_weights = false, shards_gradients = false;
   bool partial = false;      // devices along tp each have a part of the gradients to be added
   std::int64_t count = 0;    // elements, a multiple of dp where that shards them

@@ -56,8 +56,14 @@ TEST_CASE("each mistake in a plan is said in words") {
         p.recompute = {{.first_op = 4, .end_op = 8, .inner = {{5, 9}}}};
       },
       {"recompute: ops 5 to 9 are not within ops 4 to 8 around them"});
-  check([](Plan& p) { p.precision = Precision::BF16; },
-        {"precision bf16: only fp32 and fp64 are lowered yet"});
+  check([](Plan& p) { p.gradient_precision = Precision::BF16; },
+        {"gradients in bf16: those of a run in fp64 have its precision, expected fp32"});
+  check(
+      [](Plan& p) {
+        p.precision = Precision::FP16;
+        p.gradient_precision = Precision::BF16;
+      },
+      {"gradients in bf16: expected fp32 or fp16"});
   check([](Plan& p) { p.layouts[0].op = "layers.*.none"; },
         {"layout layers.*.none: the model has no such op"});
   check(
