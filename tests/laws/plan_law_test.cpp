@@ -1,12 +1,9 @@
 #include <catch2/catch.hpp>
-#include <iostream>
-#include <random>
 
 #include "simulator/engine/simulate.h"
 #include "simulator/report.h"
 #include "tests/laws/training.h"
 #include "tests/simulator/small_models.h"
-#include "tests/test_scale.h"
 
 // The law: every plan trains like one device.
 namespace meshwright {
@@ -20,77 +17,12 @@ Trained one_device(const Model& model, std::int64_t global_batch, Precision prec
                                  kSequence, precision));
 }
 
-// A plan, a batch and a model, all from one seed.
-struct Case {
-  SmallModel model;
-  std::optional<std::int64_t> frozen;  // a GPT instead, with its embeddings and so many layers
-  std::string choices;
-  std::int64_t global_batch = 1;
-};
-
-Case random_case(std::uint32_t seed) {
-  std::mt19937 generator(seed);
-  const auto between = [&](std::int64_t low, std::int64_t high) {
-    return low +
-           static_cast<std::int64_t>(generator() % static_cast<std::uint32_t>(high - low + 1));
-  };
-  const auto text = [](const char* key, std::int64_t value) {
-    return std::string(key) + "=" + std::to_string(value);
-  };
-  Case random;
-  random.model = random_small_model(generator);
-  if (between(0, 4) == 0) random.frozen = between(0, 2);
-  const std::int64_t dp = between(1, 3);
-  const std::int64_t tp =
-      between(1, random.frozen ? 3 : std::min<std::int64_t>(random.model.kv_heads, 3));
-  // Frozen layers and the first that trains are blocks of their own, where no pipeline is cut.
-  const std::int64_t cuts = random.frozen ? 3 : random.model.layers;
-  const std::int64_t pp = between(1, std::min<std::int64_t>(cuts, 16 / (dp * tp)));
-  const std::int64_t virtual_stages = pp == 1 || random.frozen ? 1 : between(1, cuts / pp);
-  const bool uneven = between(0, 1) && !random.frozen;
-  const std::string layers = random_layers(cuts, pp * virtual_stages, between);
-  const std::int64_t microbatch = between(1, 2);
-  random.global_batch = dp * microbatch * between(1, 4);
-  random.choices =
-      text("dp", dp) + "," + text("tp", tp) + "," + text("pp", pp) + "," +
-      text("virtual_stages", virtual_stages) + (uneven ? ",layers=" + layers : "") + "," +
-      text("zero", between(0, 3)) + "," + text("prefetch", between(0, 3)) + "," +
-      text("microbatch", microbatch) + ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") + "," +
-      text("bucket", between(1, 30)) + " KiB,overlap=" + (between(0, 1) ? "true" : "false") +
-      ",sequence_parallel=" + (between(0, 1) ? "true" : "false");
-  return random;
-}
-
 Trained train_choices(const Model& model, const std::string& choices, std::int64_t global_batch,
                       Precision precision = Precision::FP64) {
   return train(model, small_plan(choices, model, global_batch, kSequence, precision));
 }
 
 }  // namespace
-
-TEST_CASE("every random plan gives the one-device losses, gradients and weights in fp64") {
-  const int count = cases(40, 300);
-  double worst = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto seed = static_cast<std::uint32_t>(1000 + i);
-    const Case random = random_case(seed);
-    const std::string config = random.frozen
-                                   ? "GPT, frozen layers: " + std::to_string(*random.frozen)
-                                   : config_of(random.model);
-    CAPTURE(seed, config, random.choices, random.global_batch);
-    const Model model =
-        random.frozen ? frozen_gpt({.layers = 5}, *random.frozen) : small_model(random.model);
-    const Trained expected = one_device(model, random.global_batch, Precision::FP64);
-    const Trained found = train_choices(model, random.choices, random.global_batch);
-    const double error = std::max({largest_error(expected.losses, found.losses),
-                                   largest_error(expected.gradients, found.gradients),
-                                   largest_weight_error(expected, found)});
-    CHECK(error <= 1e-10);
-    CHECK(largest_error(expected.norms, found.norms) <= 1e-10);
-    worst = std::max(worst, error);
-  }
-  std::cout << count << " plans, largest error " << worst << "\n";
-}
 
 TEST_CASE("every family gives the one-device result under one plan of every kind") {
   for (const std::string family : kSmallFamilies) {
@@ -199,28 +131,6 @@ TEST_CASE("buckets and overlap change no bit") {
   const Trained plain = train_choices(model, "dp=2,pp=2,microbatch=1", 4);
   CHECK(same_bits(plain, train_choices(model, "dp=2,pp=2,microbatch=1,bucket=2 KiB", 4)));
   CHECK(same_bits(plain, train_choices(model, "dp=2,pp=2,microbatch=1,overlap=false", 4)));
-}
-
-TEST_CASE("apart or together, input and weight gradients are the same bits") {
-  const Model model = small_gpt();
-  Plan plan = small_plan("pp=2,microbatch=1", model, 3);
-  const Trained together = train(model, plan);
-  for (auto& order : plan.order) {
-    std::vector<OrderEntry> apart, weights;
-    for (OrderEntry entry : order) {
-      if (entry.kind == EntryKind::Forward) {
-        apart.push_back(entry);
-        continue;
-      }
-      entry.kind = EntryKind::InputGradient;
-      apart.push_back(entry);
-      entry.kind = EntryKind::WeightGradient;
-      weights.push_back(entry);
-    }
-    apart.insert(apart.end(), weights.begin(), weights.end());
-    order = apart;
-  }
-  CHECK(same_bits(together, train(model, plan)));
 }
 
 // The worker asserts that it used the peak of the arena, which was laid out before the step. The

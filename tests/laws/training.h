@@ -1,7 +1,11 @@
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <stdexcept>
 #include <string>
 
 #include "executor/train.h"
@@ -22,11 +26,19 @@ struct Trained {
 // The clip is small enough to scale every step's gradients.
 inline StepSettings usual_settings() { return {.seed = 7, .learning_rate = 1e-2, .clip = 0.1}; }
 
-inline Trained train(const Model& model, const Plan& plan, std::int64_t steps = 3,
-                     const StepSettings& settings = usual_settings()) {
-  REQUIRE(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
-  const auto programs = lower_all(model, plan);
-  REQUIRE(check_programs(programs) == std::vector<std::string>{});
+inline void throw_if_any(const std::vector<std::string>& problems) {
+  if (!problems.empty()) throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
+}
+
+// `change` may do to the programs what must not matter.
+inline Trained train(
+    const Model& model, const Plan& plan, std::int64_t steps = 3,
+    const StepSettings& settings = usual_settings(),
+    const std::function<void(std::vector<Program>&)>& change = [](std::vector<Program>&) {}) {
+  throw_if_any(check_plan(plan, model, test_cluster()));
+  auto programs = lower_all(model, plan);
+  throw_if_any(check_programs(programs));
+  change(programs);
   std::int64_t vocabulary = 0;
   for (const Dim& dim : model.dims) {
     if (dim.name == "vocabulary") vocabulary = dim.size;
@@ -56,7 +68,7 @@ inline double largest_error(const GlobalTensors& expected, const GlobalTensors& 
   for (const auto& [name, tensor] : expected) all = std::max(all, largest(tensor));
   for (const auto& [name, tensor] : expected) {
     const GlobalTensor& other = found.at(name);
-    REQUIRE(other.values.size() == tensor.values.size());
+    if (other.values.size() != tensor.values.size()) throw std::logic_error(name);
     const double scale = std::max(largest(tensor), 1e-6 * all);
     for (std::size_t i = 0; i < tensor.values.size(); ++i) {
       error = std::max(error, std::abs(tensor.values[i] - other.values[i]) / scale);
@@ -76,7 +88,7 @@ inline double largest_weight_error(const Trained& expected, const Trained& found
     const auto gradient = expected.gradients.find(name);  // none: the weight is frozen
     if (gradient == expected.gradients.end() || largest(gradient->second) > 1e-14 * all) continue;
     const GlobalTensor& other = found.weights.at(name);
-    REQUIRE(other.values.size() == tensor.values.size());
+    if (other.values.size() != tensor.values.size()) throw std::logic_error(name);
     for (std::size_t i = 0; i < tensor.values.size(); ++i) {
       const double distance = std::abs(tensor.values[i] - other.values[i]);
       error = std::max(error, distance / usual_settings().learning_rate);
@@ -87,7 +99,7 @@ inline double largest_weight_error(const Trained& expected, const Trained& found
 }
 
 inline double largest_error(const std::vector<double>& expected, const std::vector<double>& found) {
-  REQUIRE(expected.size() == found.size());
+  if (expected.size() != found.size()) throw std::logic_error("numbers of steps differ");
   double error = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     error = std::max(error, std::abs(expected[i] - found[i]) / std::abs(expected[i]));

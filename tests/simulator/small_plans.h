@@ -32,9 +32,9 @@ inline Model small_gpt(const SmallGpt& gpt = {}) {
   return make_model(read_hugging_face(JsonInput::parse(config, "gpt"), "gpt"));
 }
 
-// The embeddings and the first layers are frozen.
-inline Model frozen_gpt(const SmallGpt& gpt, std::int64_t layers) {
-  OpGraph graph = unroll(small_gpt(gpt));
+// The same model with its embeddings and first layers frozen.
+inline Model with_frozen_layers(const Model& model, std::int64_t layers) {
+  OpGraph graph = unroll(model);
   const auto is_frozen = [&](const GraphOp& op) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       if (op.name.starts_with("layers." + std::to_string(layer) + ".")) return true;
@@ -46,6 +46,10 @@ inline Model frozen_gpt(const SmallGpt& gpt, std::int64_t layers) {
     for (const WeightId weight : op.weights) graph.weights[weight.index()].frozen = true;
   }
   return make_model(with_gradients(std::move(graph)));
+}
+
+inline Model frozen_gpt(const SmallGpt& gpt, std::int64_t layers) {
+  return with_frozen_layers(small_gpt(gpt), layers);
 }
 
 inline const Cluster& test_cluster() {

@@ -1,0 +1,212 @@
+#include "tests/laws/law_case.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <random>
+#include <stdexcept>
+
+#include "costmodel/input_error.h"
+#include "tests/laws/any_order.h"
+#include "tests/laws/training.h"
+#include "tests/simulator/random_segments.h"
+#include "tests/simulator/small_models.h"
+
+namespace meshwright {
+namespace {
+
+constexpr std::int64_t kSequence = 12;  // any tp up to 4 divides it
+
+// 0 to 5: none, attention, every layer, two layers, the first of a chunk, every layer as a whole.
+constexpr std::array kRecompute = {"none", "selective", "full", "uniform:2", "first:1", "full"};
+constexpr std::int64_t kRerunAll = 5;
+
+class Draw {
+ public:
+  explicit Draw(std::uint32_t seed) : generator_(seed) {}
+  std::int64_t operator()(std::int64_t low, std::int64_t high) {
+    return low +
+           static_cast<std::int64_t>(generator_() % static_cast<std::uint32_t>(high - low + 1));
+  }
+
+ private:
+  std::mt19937 generator_;
+};
+
+void draw_model(LawCase& c, Draw& draw) {
+  c["family"] = draw(0, static_cast<std::int64_t>(kSmallFamilies.size()) - 1);
+  c["hidden"] = 2 * draw(4, 14);
+  c["layers"] = draw(2, 6);
+  c["ffn"] = draw(5, 40);
+  c["vocabulary"] = draw(11, 50);
+  c["kv_heads"] = draw(1, 4);
+  c["queries"] = draw(1, 3);
+  c["head_size"] = 4 * draw(1, 2);
+  c["window"] = draw(1, 10);
+  c["width"] = draw(0, 1) * 6;
+  for (const char* flag : {"dropout", "half_rotated", "tied", "bias"}) c[flag] = draw(0, 1);
+  c["serial"] = draw(0, 2) == 0;     // gpt_neox: not in parallel
+  c["norm_last"] = draw(0, 2) == 0;  // opt
+  // Of every weight of embeddings and of the first layers.
+  c["frozen"] = draw(0, 4) == 0 ? draw(1, 3) : 0;
+}
+
+SmallModel small_model_of(const LawCase& c) {
+  SmallModel model;
+  model.family = kSmallFamilies.at(static_cast<std::size_t>(c.at("family")));
+  model.hidden = c.at("hidden");
+  model.layers = c.at("layers");
+  model.ffn = c.at("ffn");
+  model.vocabulary = c.at("vocabulary");
+  model.kv_heads = c.at("kv_heads");
+  model.queries_per_head = c.at("queries");
+  model.head_size = c.at("head_size");
+  model.window = c.at("window");
+  model.dropout = c.at("dropout") ? 0.1 : 0.0;
+  model.rotated = c.at("half_rotated") ? 0.5 : 1;
+  model.tied = c.at("tied");
+  model.bias = c.at("bias");
+  model.parallel = !c.at("serial");
+  model.norm_first = !c.at("norm_last");
+  model.width = c.at("width") ? c.at("width") : model.kv_heads * model.head_size;
+  return model;
+}
+
+// Gradients of inputs and of weights apart, the latter as late as can be.
+void part_gradients(Plan& plan) {
+  for (auto& order : plan.order) {
+    std::vector<OrderEntry> apart, weights;
+    for (OrderEntry entry : order) {
+      if (entry.kind != EntryKind::Forward) {
+        entry.kind = EntryKind::WeightGradient;
+        weights.push_back(entry);
+        entry.kind = EntryKind::InputGradient;
+      }
+      apart.push_back(entry);
+    }
+    apart.insert(apart.end(), weights.begin(), weights.end());
+    order = std::move(apart);
+  }
+}
+
+std::string layers_text(const LawCase& c) {
+  Draw draw(static_cast<std::uint32_t>(c.at("uneven")));
+  return random_layers(c.at("layers"), c.at("pp") * c.at("chunks"),
+                       [&](std::int64_t low, std::int64_t high) { return draw(low, high); });
+}
+
+}  // namespace
+
+LawCase random_law_case(std::uint32_t seed) {
+  Draw draw(seed);
+  LawCase c;
+  draw_model(c, draw);
+  c["dp"] = draw(1, 3);
+  c["tp"] = draw(1, std::min<std::int64_t>(c["kv_heads"], 4));
+  const std::int64_t most = 16 / (c["dp"] * c["tp"]);
+  c["pp"] = draw(1, std::min(c["layers"], most));
+  c["chunks"] = c["pp"] == 1 ? 1 : draw(1, c["layers"] / c["pp"]);
+  c["uneven"] = draw(0, 1) * draw(1, 1000);  // 0: as equal as can be
+  c["microbatch"] = draw(1, 2);
+  c["microbatches"] = draw(1, 4);
+  c["zero"] = draw(0, 3);
+  c["prefetch"] = draw(0, 3);
+  c["bucket_kib"] = draw(1, 30);
+  c["recompute"] = draw(0, static_cast<std::int64_t>(kRecompute.size()) - 1);
+  c["segments"] = draw(0, 2) == 0 ? draw(1, 1000) : 0;  // a tree instead
+  for (const char* flag : {"gpipe", "late", "sequence_parallel"}) c[flag] = draw(0, 1);
+  c["apart"] = draw(0, 3) == 0;
+  c["any_order"] = draw(0, 3) == 0 ? draw(1, 1000) : 0;
+  return c;
+}
+
+std::string to_text(const LawCase& law_case) {
+  std::string text;
+  for (const auto& [name, number] : law_case) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, number);
+  }
+  return text;
+}
+
+LawCase parse_law_case(const std::string& text) {
+  LawCase c = random_law_case(0);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    const std::string name(part.substr(0, part.find('=')));
+    if (!c.contains(name) || part.size() <= name.size()) {
+      throw std::invalid_argument(fmt::format("no number of a case: {}", part));
+    }
+    const std::string_view number = part.substr(name.size() + 1);
+    std::from_chars(number.data(), number.data() + number.size(), c[name]);
+  }
+  return c;
+}
+
+Model model_of(const LawCase& law_case) {
+  const Model model = small_model(small_model_of(law_case));
+  return law_case.at("frozen") ? with_frozen_layers(model, law_case.at("frozen") - 1) : model;
+}
+
+std::int64_t global_batch_of(const LawCase& law_case) {
+  return law_case.at("dp") * law_case.at("microbatch") * law_case.at("microbatches");
+}
+
+std::string choices_of(const LawCase& c) {
+  std::string text = fmt::format(
+      "dp={},tp={},pp={},virtual_stages={},zero={},prefetch={},microbatch={},bucket={} KiB,"
+      "schedule={},overlap={},sequence_parallel={},recompute={},rerun_all={}",
+      c.at("dp"), c.at("tp"), c.at("pp"), c.at("chunks"), c.at("zero"), c.at("prefetch"),
+      c.at("microbatch"), c.at("bucket_kib"), c.at("gpipe") ? "gpipe" : "1f1b", c.at("late") == 0,
+      c.at("sequence_parallel") == 1, kRecompute.at(static_cast<std::size_t>(c.at("recompute"))),
+      c.at("recompute") == kRerunAll);
+  if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
+  return text;
+}
+
+std::optional<Plan> plan_of(const LawCase& law_case, const Model& model) {
+  if (global_batch_of(law_case) < 1) return std::nullopt;
+  try {
+    // A frozen layer is a block of its own, where pipelines are not cut.
+    const PlanChoices choices = parse_plan_choices(choices_of(law_case));
+    const BatchChoice batch{global_batch_of(law_case), kSequence, Precision::FP64};
+    if (!check_choices(choices, batch, model, test_cluster()).empty()) return std::nullopt;
+    Plan plan = resolve(choices, batch, model, test_cluster(), FormulaCosts(test_cluster()));
+    if (law_case.at("segments") > 0) {
+      Draw draw(static_cast<std::uint32_t>(law_case.at("segments")));
+      plan.recompute =
+          random_segments(unroll(model), plan, 3,
+                          [&](std::int64_t low, std::int64_t high) { return draw(low, high); });
+    }
+    if (law_case.at("apart")) part_gradients(plan);
+    return plan;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+Plan one_device_plan(const LawCase& law_case, const Model& model) {
+  const std::int64_t batch = global_batch_of(law_case);
+  PlanChoices choices;
+  choices.microbatch = batch;
+  return resolve(choices, {batch, kSequence, Precision::FP64}, model, test_cluster(),
+                 FormulaCosts(test_cluster()));
+}
+
+double error_of(const LawCase& law_case) {
+  const Model model = model_of(law_case);
+  const Trained expected = train(model, one_device_plan(law_case, model));
+  const std::int64_t order = law_case.at("any_order");
+  const Trained found = train(model, plan_of(law_case, model).value(), 3, usual_settings(),
+                              [&](std::vector<Program>& programs) {
+                                if (order > 0) {
+                                  programs =
+                                      in_any_order(programs, static_cast<std::uint32_t>(order));
+                                }
+                              });
+  return std::max(
+      {largest_error(expected.losses, found.losses), largest_error(expected.norms, found.norms),
+       largest_error(expected.gradients, found.gradients), largest_weight_error(expected, found)});
+}
+
+}  // namespace meshwright
