@@ -63,8 +63,8 @@ ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph
   }
   const auto kernels = parse_kernel_set(options.kernels);
   if (!kernels) {
-    throw UsageError(
-        fmt::format("--kernels {}: expected flash, unfused or executor", printable(options.kernels)));
+    throw UsageError(fmt::format("--kernels {}: expected flash, unfused or executor",
+                                 printable(options.kernels)));
   }
   return {.micro_batch = options.micro_batch,
           .sequence = sequence_or_default(options.sequence, graph),

@@ -56,9 +56,10 @@ void check_runnable(const Plan& plan) {
     throw UsageError(fmt::format("precision {}: CPUs run fp32 and fp64", to_text(plan.precision)));
   }
   if (plan.kernels != KernelSet::Executor) {
-    throw UsageError(fmt::format("kernels {}: only those named executor run here, others can be "
-                                 "simulated",
-                                 to_text(plan.kernels)));
+    throw UsageError(
+        fmt::format("kernels {}: only those named executor run here, others can be "
+                    "simulated",
+                    to_text(plan.kernels)));
   }
 }
 

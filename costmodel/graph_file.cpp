@@ -185,6 +185,10 @@ class GraphReader {
     rope.theta = json.value_or("theta", rope.theta);
     rope.rotated = json.at("rotated").integer(0, kLargestDim);
     rope.scaling = json.value_or<std::string>("scaling", "");
+    rope.factor = json.value_or("factor", rope.factor);
+    rope.low_factor = json.value_or("low_factor", rope.low_factor);
+    rope.high_factor = json.value_or("high_factor", rope.high_factor);
+    rope.original_positions = json.value_or("original_positions", rope.original_positions);
   }
   void read_attributes(const JsonInput& json, AttentionAttributes& attention) {
     attention.causal = json.required<bool>("causal");
@@ -299,7 +303,12 @@ class GraphWriter {
   static void write_attributes(Json& json, const RopeAttributes& rope) {
     json["theta"] = rope.theta;
     json["rotated"] = rope.rotated;
-    if (!rope.scaling.empty()) json["scaling"] = rope.scaling;
+    if (rope.scaling.empty()) return;
+    json["scaling"] = rope.scaling;
+    json["factor"] = rope.factor;
+    json["low_factor"] = rope.low_factor;
+    json["high_factor"] = rope.high_factor;
+    json["original_positions"] = rope.original_positions;
   }
   static void write_attributes(Json& json, const AttentionAttributes& attention) {
     json["causal"] = attention.causal;

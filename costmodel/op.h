@@ -55,6 +55,11 @@ struct RopeAttributes {
   double theta = 10000;
   std::int64_t rotated = 0;  // how many entries of the last dimension turn
   std::string scaling;       // the config's name for a change of frequencies, empty: unchanged
+  // linear: all frequencies are divided by the factor. llama3: those that turn less than
+  // `low_factor` times in the original positions are, those that turn more than `high_factor` times
+  // are not, and between there is a straight line.
+  double factor = 1, low_factor = 1, high_factor = 4;
+  std::int64_t original_positions = 8192;
   friend bool operator==(const RopeAttributes&, const RopeAttributes&) = default;
 };
 

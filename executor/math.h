@@ -204,11 +204,20 @@ MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain,
   }
 }
 
-// By how much RoPE turns a pair of entries at a position (Su et al. 2021, equation 15).
-MESHWRIGHT_HD inline double rope_angle(std::int64_t position, std::int64_t pair, double theta,
-                                       std::int64_t rotated) {
-  return static_cast<double>(position) *
-         std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(rotated));
+// By how much RoPE turns a pair of entries from one position to the next (Su et al. 2021,
+// equation 15).
+MESHWRIGHT_HD inline double rope_frequency(std::int64_t pair, double theta, std::int64_t rotated) {
+  return std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(rotated));
+}
+
+// The frequency as Llama 3.1 scales it: what turns often within the original positions stays.
+MESHWRIGHT_HD inline double llama3_frequency(double frequency, double factor, double low_factor,
+                                             double high_factor, double original_positions) {
+  const double turns = original_positions * frequency / (2 * 3.14159265358979323846);
+  if (turns < low_factor) return frequency / factor;
+  if (turns > high_factor) return frequency;
+  const double share = (turns - low_factor) / (high_factor - low_factor);
+  return ((1 - share) / factor + share) * frequency;
 }
 
 // Turns entries i and i + rotated / 2 together, by the negative angle if `direction` is -1; the

@@ -172,7 +172,9 @@ class PlanCheck {
   static std::string form_not_lowered(const PlannedGraph& planned, const GraphOp& op) {
     const auto dims = [&](TensorId tensor) { return planned.graph.tensors[tensor.index()].dims; };
     if (const auto* rope = std::get_if<RopeAttributes>(&op.attributes)) {
-      if (!rope->scaling.empty()) return fmt::format("rope scaling {}", printable(rope->scaling));
+      if (!rope->scaling.empty() && rope->scaling != "linear" && rope->scaling != "llama3") {
+        return fmt::format("rope scaling {}", printable(rope->scaling));
+      }
       if (rope->rotated % 2 != 0) return fmt::format("rope of {} entries", rope->rotated);
     }
     if (const auto* attention = std::get_if<AttentionAttributes>(&op.attributes)) {

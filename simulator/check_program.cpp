@@ -279,6 +279,11 @@ class JointRun {
     return ++next_[p], true;
   }
 
+  // These go by lanes of their own, also where a group has the same two devices.
+  static bool is_pair(TransferKind kind) {
+    return kind == TransferKind::Send || kind == TransferKind::Receive;
+  }
+
   // Goes on when every member of the group stands before a collective of this group.
   bool meet(std::size_t p, const Transfer& transfer) {
     std::vector<std::size_t> members;
@@ -292,7 +297,8 @@ class JointRun {
       const Program& other = programs_[found->second];
       if (next_[found->second] >= other.tasks.size()) return false;
       const Task& task = other.tasks[next_[found->second]];
-      if (task.kind != TaskKind::Transfer || other.transfer(task).group != transfer.group) {
+      if (task.kind != TaskKind::Transfer || other.transfer(task).group != transfer.group ||
+          is_pair(other.transfer(task).kind)) {
         return false;
       }
       members.push_back(found->second);

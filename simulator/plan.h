@@ -102,6 +102,9 @@ struct Plan {
   // With zero=3: how many buckets ahead of its first use a bucket's weights are gathered, within an
   // entry of the order; 0: right before it.
   std::int64_t prefetch = 1;
+  // With zero=3: whether weights are whole only while an entry needs them, or stay so from their
+  // first use to their last.
+  bool reshard = true;
   std::vector<std::vector<OrderEntry>> order;  // of each slot
   friend bool operator==(const Plan&, const Plan&) = default;
 };

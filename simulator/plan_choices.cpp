@@ -15,7 +15,7 @@ constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 constexpr std::string_view kKeys =
     "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, layers, sequence_parallel, schedule, "
     "recompute, rerun_all, bucket, overlap, prefetch, "
-    "kernels, gradients";
+    "reshard, kernels, gradients";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
   throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
@@ -98,6 +98,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.sequence_parallel = yes_or_no(key, value);
   } else if (key == "overlap") {
     choices.overlap = yes_or_no(key, value);
+  } else if (key == "reshard") {
+    choices.reshard = yes_or_no(key, value);
   } else if (key == "prefetch") {
     choices.prefetch = whole_number(key, value, 0, kMost);
   } else if (key == "schedule") {

@@ -39,6 +39,7 @@ struct PlanChoices {
   Bytes bucket = 25_MiB;
   bool overlap = true;
   std::int64_t prefetch = 1;
+  bool reshard = true;
   KernelSet kernels = KernelSet::Executor;
   std::optional<Precision> gradient_precision = {};  // none: fp32
   friend bool operator==(const PlanChoices&, const PlanChoices&) = default;

@@ -195,7 +195,8 @@ std::string plan_text(const Plan& plan) {
                {"zero", plan.zero},
                {"bucket_bytes", plan.bucket.value()},
                {"overlap_gradients", plan.overlap_gradients},
-               {"prefetch", plan.prefetch}};
+               {"prefetch", plan.prefetch},
+               {"reshard", plan.reshard}};
   json["slots"] = json["chunks"] = json["layouts"] = json["order"] = Json::array();
   json["recompute"] = segments_json(plan.recompute);
   for (const Slot& slot : plan.slots) json["slots"].push_back(slot_json(slot));
@@ -228,6 +229,7 @@ Plan read_plan(const JsonInput& json) {
   plan.bucket = Bytes(json.at("bucket_bytes").integer(1, kMost));
   plan.overlap_gradients = json.required<bool>("overlap_gradients");
   plan.prefetch = json.at("prefetch").integer(0, kMost);
+  plan.reshard = json.required<bool>("reshard");
   for (const JsonInput& slot : json.at("slots").elements()) plan.slots.push_back(read_slot(slot));
   for (const JsonInput& chunk : json.at("chunks").elements()) {
     plan.chunks.push_back(read_chunk(chunk));

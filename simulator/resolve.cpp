@@ -356,6 +356,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   plan.bucket = choices.bucket;
   plan.overlap_gradients = choices.overlap;
   plan.prefetch = choices.prefetch;
+  plan.reshard = choices.reshard;
   const std::int64_t microbatches = microbatch_count(plan);
   plan.order = choices.schedule == Schedule::GPipe
                    ? gpipe(choices.pp, microbatches, choices.virtual_stages)

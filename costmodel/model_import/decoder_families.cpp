@@ -54,6 +54,13 @@ std::int64_t divided_head_size(const ConfigReader& config, const DecoderSpec& sp
   return spec.hidden / spec.heads;
 }
 
+double positive_number(const JsonInput& json, std::string_view key) {
+  const JsonInput field = json.at(key);
+  const auto number = field.as<double>();
+  if (!(number > 0)) field.fail_expected("a number above 0");
+  return number;
+}
+
 RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, double default_theta) {
   RopeAttributes rope{
       .theta = config.number_or("rope_theta", default_theta), .rotated = rotated, .scaling = ""};
@@ -61,6 +68,15 @@ RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, doubl
     const auto type = scaling->optional<std::string>("rope_type");
     rope.scaling = type ? *type : scaling->value_or<std::string>("type", "unnamed");
     if (rope.scaling == "default") rope.scaling.clear();
+    if (rope.scaling == "linear" || rope.scaling == "llama3") {
+      rope.factor = positive_number(*scaling, "factor");
+    }
+    if (rope.scaling == "llama3") {
+      rope.low_factor = positive_number(*scaling, "low_freq_factor");
+      rope.high_factor = positive_number(*scaling, "high_freq_factor");
+      const JsonInput positions = scaling->at("original_max_position_embeddings");
+      rope.original_positions = positions.integer(1, std::int64_t{1} << 40);
+    }
   }
   return rope;
 }

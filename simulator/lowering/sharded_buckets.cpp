@@ -37,7 +37,9 @@ void ShardedBuckets::start_entry(const Fragment& fragment,
                                  const std::vector<const FragmentTask*>& tasks,
                                  std::int32_t microbatch) {
   microbatch_ = microbatch;
-  whole_.clear();
+  std::erase_if(whole_, [&](const auto& entry) {
+    return plan_.reshard || entry.first.component != Component::Weights;
+  });
   missing_.clear();
   complete_.clear();
   scattered_before_ = scattered_.has_value();
@@ -55,7 +57,7 @@ std::vector<ShardedBuckets::Gather> ShardedBuckets::gathers_of(
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     for (const FragmentBufferId id : tasks[t]->operands) {
       const auto& whole = fragment.buffers[id.index()].whole;
-      if (!whole || whole->component != Component::Weights) continue;
+      if (!whole || whole->component != Component::Weights || whole_.contains(*whole)) continue;
       if (seen.insert(whole->bucket).second) gathers.push_back({whole->bucket, t});
     }
   }

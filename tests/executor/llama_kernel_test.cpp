@@ -89,6 +89,26 @@ TEST_CASE("rope turns the two halves of what it rotates by the global position")
               1e-14);
 }
 
+// Pairs of 6 entries with theta 1000 turn by 1, 0.1 and 0.01 a position; in 200 original positions
+// that is 31.8, 3.18 and 0.318 times. Between 1 and 4 times, the share (3.18 - 1) / 3 is kept and
+// the rest divided by the factor.
+TEST_CASE("scaled rope turns slowly what turns seldom") {
+  TestOperand x = in_buffer(dense_operand({1, 1, 6})), y = x;
+  const auto angles = [&](const RopeAttributes& rope) {
+    x.set({1, 1, 1, 0, 0, 0});
+    run_on({.kind = KernelKind::Rope, .attributes = rope, .place = {{0, 1}, {1, 8}, {0, 6}}},
+           {&x, &y});
+    const auto turned = y.values();
+    return std::vector<double>{std::asin(turned[3]), std::asin(turned[4]), std::asin(turned[5])};
+  };
+  RopeAttributes rope{.theta = 1000, .rotated = 6, .scaling = "linear", .factor = 8};
+  check_close(angles(rope), {1.0 / 8, 0.1 / 8, 0.01 / 8}, 1e-12);
+  rope.scaling = "llama3";
+  rope.original_positions = 200;
+  const double share = (200 * 0.1 / (2 * std::acos(-1.0)) - 1) / 3;
+  check_close(angles(rope), {1, 0.1 * ((1 - share) / 8 + share), 0.01 / 8}, 1e-12);
+}
+
 TEST_CASE("gated activation gradients equal finite differences") {
   const auto function = GENERATE(Function::Gelu, Function::GeluTanh, Function::Silu, Function::Tanh,
                                  Function::Sigmoid);

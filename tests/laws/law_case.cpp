@@ -114,7 +114,8 @@ LawCase random_law_case(std::uint32_t seed) {
   c["bucket_kib"] = draw(1, 30);
   c["recompute"] = draw(0, static_cast<std::int64_t>(kRecompute.size()) - 1);
   c["segments"] = draw(0, 2) == 0 ? draw(1, 1000) : 0;  // a tree instead
-  for (const char* flag : {"gpipe", "late", "sequence_parallel"}) c[flag] = draw(0, 1);
+  for (const char* flag : {"gpipe", "late", "sequence_parallel", "stay_whole"})
+    c[flag] = draw(0, 1);
   c["apart"] = draw(0, 3) == 0;
   c["any_order"] = draw(0, 3) == 0 ? draw(1, 1000) : 0;
   return c;
@@ -155,17 +156,17 @@ std::int64_t global_batch_of(const LawCase& law_case) {
 std::string choices_of(const LawCase& c) {
   std::string text = fmt::format(
       "dp={},tp={},pp={},virtual_stages={},zero={},prefetch={},microbatch={},bucket={} KiB,"
-      "schedule={},overlap={},sequence_parallel={},recompute={},rerun_all={}",
+      "schedule={},overlap={},sequence_parallel={},recompute={},rerun_all={},reshard={}",
       c.at("dp"), c.at("tp"), c.at("pp"), c.at("chunks"), c.at("zero"), c.at("prefetch"),
       c.at("microbatch"), c.at("bucket_kib"), c.at("gpipe") ? "gpipe" : "1f1b", c.at("late") == 0,
       c.at("sequence_parallel") == 1, kRecompute.at(static_cast<std::size_t>(c.at("recompute"))),
-      c.at("recompute") == kRerunAll);
+      c.at("recompute") == kRerunAll, c.at("stay_whole") == 0);
   if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
   return text;
 }
 
 std::optional<Plan> plan_of(const LawCase& law_case, const Model& model) {
-  if (global_batch_of(law_case) < 1) return std::nullopt;
+  if (global_batch_of(law_case) < 1 || count_parameters(model).trainable == 0) return std::nullopt;
   try {
     // A frozen layer is a block of its own, where pipelines are not cut.
     const PlanChoices choices = parse_plan_choices(choices_of(law_case));

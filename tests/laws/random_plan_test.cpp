@@ -79,6 +79,25 @@ TEST_CASE("every random plan gives the one-device losses, gradients and weights 
   std::cout << count << " plans, largest error " << worst << "\n";
 }
 
+TEST_CASE("fp32 losses of random plans stay within 1e-5 of one device over 20 steps") {
+  const StepSettings settings{.seed = 7, .learning_rate = 1e-3, .clip = 1.0};
+  double worst = 0;
+  for (std::uint32_t seed = 0; seed < static_cast<std::uint32_t>(cases(10, 200)); ++seed) {
+    CAPTURE(seed);
+    const LawCase law_case = random_law_case(seed);
+    const Model model = model_of(law_case);
+    auto plan = plan_of(law_case, model);
+    if (!plan) continue;
+    Plan one = one_device_plan(law_case, model);
+    plan->precision = one.precision = Precision::FP32;
+    const double error = largest_error(train(model, one, 20, settings).losses,
+                                       train(model, *plan, 20, settings).losses);
+    CHECK(error <= 1e-5);
+    worst = std::max(worst, error);
+  }
+  std::cout << "fp32: largest error of a loss " << worst << "\n";
+}
+
 TEST_CASE("a failing case is shrunk to one that still fails and has less") {
   const LawCase found = random_law_case(7);
   LawCase start = found;

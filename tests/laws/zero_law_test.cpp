@@ -52,6 +52,7 @@ TEST_CASE("with several micro-batches ZeRO-2 differs by rounding, ZeRO-3 from it
       CHECK(error_of(one, two) <= 1e-10);
       CHECK(same_bits(two, train_choices(model, common + ",zero=3", 6)));
       CHECK(same_bits(two, train_choices(model, common + ",zero=3,prefetch=0", 6)));
+      CHECK(same_bits(two, train_choices(model, common + ",zero=3,reshard=false", 6)));
     }
   }
 }

@@ -114,7 +114,7 @@ TEST_CASE("a wrong short form names the key") {
       "pd=2",
       "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
       "virtual_stages, layers, sequence_parallel, schedule, recompute, rerun_all, bucket, overlap, "
-      "prefetch, kernels, gradients");
+      "prefetch, reshard, kernels, gradients");
 }
 
 }  // namespace meshwright
