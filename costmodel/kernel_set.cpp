@@ -14,6 +14,7 @@ std::int64_t row_count(const std::vector<DimId>& dims, std::size_t row_dims,
 }
 
 KeptShape shape_of(const OpView& view, const DimSizes& sizes) {
+  if (view.inputs.empty()) return {};
   const auto& dims = view.inputs[0]->dims;
   KeptShape shape{.elements = sizes.elements(dims)};
   switch (view.op->kind) {
