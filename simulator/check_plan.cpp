@@ -11,6 +11,7 @@
 
 #include "costmodel/input_error.h"
 #include "costmodel/op_rules.h"
+#include "simulator/check_recompute.h"
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/source_hash.h"
@@ -33,7 +34,7 @@ class PlanCheck {
     check_kinds(planned);
     check_layouts();
     // What follows relies on slots, chunks and layouts.
-    if (problems_.empty()) check_recompute(planned);
+    if (problems_.empty()) problems_ = check_recompute(plan_, planned.graph);
     if (problems_.empty()) check_crossings(planned);
     if (problems_.empty()) check_tensors(planned);
     if (problems_.empty()) check_order();
@@ -250,50 +251,6 @@ class PlanCheck {
           printable(op.name));
       return;
     }
-  }
-
-  void check_recompute(const PlannedGraph& planned) {
-    for (const RecomputeSegment& segment : plan_.recompute) {
-      const bool inside = std::any_of(plan_.chunks.begin(), plan_.chunks.end(), [&](auto& chunk) {
-        return chunk.first_op <= segment.first_op && segment.end_op <= chunk.end_op;
-      });
-      if (!inside) {
-        add("recompute: ops {} to {} are not within one chunk", segment.first_op, segment.end_op);
-        return;
-      }
-    }
-    check_segments(plan_.recompute, planned);
-  }
-
-  void check_segments(const std::vector<RecomputeSegment>& segments, const PlannedGraph& planned) {
-    std::size_t next = 0;
-    for (const RecomputeSegment& segment : segments) {
-      if (segment.first_op < next || segment.end_op <= segment.first_op) {
-        add("recompute: ops {} to {}, expected some that start at {} or later", segment.first_op,
-            segment.end_op, next);
-      }
-      next = segment.end_op;
-      for (const std::string& kept : segment.kept) check_kept(segment, kept, planned);
-      for (const RecomputeSegment& inner : segment.inner) {
-        if (inner.first_op < segment.first_op || inner.end_op > segment.end_op) {
-          add("recompute: ops {} to {} are not within ops {} to {} around them", inner.first_op,
-              inner.end_op, segment.first_op, segment.end_op);
-          return;
-        }
-      }
-      check_segments(segment.inner, planned);
-    }
-  }
-
-  void check_kept(const RecomputeSegment& segment, const std::string& kept,
-                  const PlannedGraph& planned) {
-    for (std::size_t op = segment.first_op; op < segment.end_op; ++op) {
-      for (const TensorId tensor : planned.graph.ops[op].outputs) {
-        if (planned.graph.tensors[tensor.index()].name == kept) return;
-      }
-    }
-    add("recompute: ops {} to {} do not produce {}", segment.first_op, segment.end_op,
-        printable(kept));
   }
 
   // Whether an op of this name hands a gradient on.
