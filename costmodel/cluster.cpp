@@ -59,6 +59,12 @@ std::pair<std::size_t, std::size_t> slice(std::size_t member, std::optional<std:
   return {first, std::min(first + size, members)};
 }
 
+const DeviceException* find_exception(const Cluster& cluster, DeviceId device) {
+  const auto found =
+      std::ranges::lower_bound(cluster.exceptions, device, {}, &DeviceException::device);
+  return found != cluster.exceptions.end() && found->device == device ? &*found : nullptr;
+}
+
 // Sums an optional amount of each node type over its nodes.
 template <class T, class PerNode>
 std::optional<T> sum_over_nodes(const Cluster& cluster, PerNode per_node) {
@@ -162,12 +168,25 @@ std::optional<LevelId> level_between(const Cluster& cluster, DeviceId a, DeviceI
   return std::nullopt;
 }
 
-BytesPerSecond bandwidth_of(const Cluster& cluster, LevelId id, DeviceId device) {
+BytesPerSecond typical_bandwidth(const Cluster& cluster, LevelId id, DeviceId device) {
   const LinkLevel& links = level(cluster, id);
   if (id.node_type) return links.bandwidth.value;
   const auto& own = cluster.node_types[group_with(cluster, device).group.type].network_bandwidth;
   const auto found = own.find(links.name);
   return found == own.end() ? links.bandwidth.value : found->second.value;
+}
+
+BytesPerSecond bandwidth_of(const Cluster& cluster, LevelId id, DeviceId device) {
+  if (const DeviceException* exception = find_exception(cluster, device)) {
+    const auto own = exception->bandwidth.find(level(cluster, id).name);
+    if (own != exception->bandwidth.end()) return own->second;
+  }
+  return typical_bandwidth(cluster, id, device);
+}
+
+double speed_of(const Cluster& cluster, DeviceId device) {
+  const DeviceException* exception = find_exception(cluster, device);
+  return exception ? exception->speed : 1;
 }
 
 Bytes total_memory(const Cluster& cluster) {

@@ -76,6 +76,15 @@ struct NodeGroup {
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 
+// What is slower about one device than about others of its type.
+struct DeviceException {
+  DeviceId device;
+  double speed = 1;                                      // of its kernels, as a share of its type's
+  std::map<std::string, BytesPerSecond> bandwidth = {};  // by the name of a level
+
+  friend bool operator==(const DeviceException&, const DeviceException&) = default;
+};
+
 // Devices, nodes and links as nested levels. Nodes are numbered through the groups in their order,
 // devices through the nodes.
 struct Cluster {
@@ -83,7 +92,8 @@ struct Cluster {
   std::optional<std::string> description = {};  // one line for lists
   std::vector<NodeType> node_types = {};
   std::vector<NodeGroup> nodes = {};
-  std::vector<LinkLevel> network = {};  // innermost first, the last spans the cluster
+  std::vector<LinkLevel> network = {};           // innermost first, the last spans the cluster
+  std::vector<DeviceException> exceptions = {};  // by device, each at most once
 
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
@@ -127,8 +137,12 @@ std::vector<DeviceRange> groups_of(const Cluster& cluster, LevelId id);
 std::optional<DeviceRange> group_of(const Cluster& cluster, LevelId id, DeviceId device);
 // The innermost level whose group holds both. None: they are the same device.
 std::optional<LevelId> level_between(const Cluster& cluster, DeviceId a, DeviceId b);
-// What one device can send through a level that it is connected to.
+// What one device can send through a level that it is connected to: what devices of its node type
+// can, and with its own exception.
+BytesPerSecond typical_bandwidth(const Cluster& cluster, LevelId id, DeviceId device);
 BytesPerSecond bandwidth_of(const Cluster& cluster, LevelId id, DeviceId device);
+// Of its kernels, as a share of what its type reaches: 1 without an exception.
+double speed_of(const Cluster& cluster, DeviceId device);
 
 // Sums over the cluster. None: some device or node does not have it, or nobody said.
 Bytes total_memory(const Cluster& cluster);

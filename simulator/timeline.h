@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "costmodel/units.h"
@@ -23,15 +24,18 @@ struct MemorySample {
   friend bool operator==(const MemorySample&, const MemorySample&) = default;
 };
 
+// Of one device, or of `count` equal ones of which it is the first.
 struct DeviceTimeline {
   DeviceId device;
+  std::int64_t count = 1;
   std::vector<TaskSpan> tasks;  // by the index of the program's task
   std::vector<MemorySample> memory;
   friend bool operator==(const DeviceTimeline&, const DeviceTimeline&) = default;
 };
 
 // When each task of each device ran in one step: what the simulator predicts and what the
-// executor measures.
+// executor measures. Times count from the start of the step; where steps repeat, a task may finish
+// after its end, beside tasks of the next step.
 struct Timeline {
   std::vector<DeviceTimeline> devices;
   Seconds step;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <optional>
 
 namespace meshwright {
@@ -9,19 +10,23 @@ namespace {
 
 struct Change {
   Seconds time;
-  Component component = Component::Activations;
-  Bytes bytes;  // negative when freed
+  std::uint32_t component = 0;
+  std::int64_t bytes = 0;  // negative when freed
 };
 
-std::vector<std::optional<TaskSpan>> lifetimes(const Program& program,
-                                               std::span<const TaskSpan> spans) {
-  std::vector<std::optional<TaskSpan>> lives(program.buffers.size());
+struct Life {
+  TaskSpan span;
+  bool used = false;
+};
+
+std::vector<Life> lifetimes(const Program& program, std::span<const TaskSpan> spans) {
+  std::vector<Life> lives(program.buffers.size());
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     for (const BufferId buffer : program.operands_of(program.tasks[i])) {
-      auto& life = lives[buffer.index()];
-      if (!life) life = spans[i];
-      life->start = std::min(life->start, spans[i].start);
-      life->finish = std::max(life->finish, spans[i].finish);
+      Life& life = lives[buffer.index()];
+      if (!life.used) life = {spans[i], true};
+      life.span.start = std::min(life.span.start, spans[i].start);
+      life.span.finish = std::max(life.span.finish, spans[i].finish);
     }
   }
   return lives;
@@ -29,25 +34,35 @@ std::vector<std::optional<TaskSpan>> lifetimes(const Program& program,
 
 }  // namespace
 
-std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans) {
+std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans,
+                                     Seconds step) {
   assert(spans.size() == program.tasks.size());
   ComponentBytes held{};
   std::vector<Change> changes;
+  changes.reserve(2 * program.buffers.size());
   const auto lives = lifetimes(program, spans);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     const Bytes bytes = bytes_of(buffer, program.precision);
-    if (buffer.persistent) {
-      held[static_cast<std::size_t>(buffer.component)] += bytes;
-    } else if (lives[i]) {
-      changes.push_back({lives[i]->start, buffer.component, bytes});
-      changes.push_back({lives[i]->finish, buffer.component, bytes * -1});
+    const auto component = static_cast<std::uint32_t>(buffer.component);
+    if (buffer.persistent) held[component] += bytes;
+    if (buffer.persistent || !lives[i].used) continue;
+    TaskSpan life = lives[i].span;
+    if (life.finish > step && step > Seconds(0)) {
+      held[component] += bytes;  // left by the step before
+      life.finish = life.finish - step;
+      if (life.start >= step) {  // runs wholly beside the next step
+        held[component] -= bytes;
+        life.start = life.start - step;
+      }
     }
+    changes.push_back({life.start, component, bytes.value()});
+    changes.push_back({life.finish, component, -bytes.value()});
   }
   std::ranges::stable_sort(changes, {}, &Change::time);
   std::vector<MemorySample> samples = {{Seconds(0), held}};
   for (const Change& change : changes) {
-    held[static_cast<std::size_t>(change.component)] += change.bytes;
+    held[change.component] += Bytes(change.bytes);
     if (samples.back().time != change.time) samples.push_back({change.time, held});
     samples.back().bytes = held;
   }
