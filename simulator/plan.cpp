@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <charconv>
 
@@ -46,6 +47,15 @@ std::size_t device_count(const Plan& plan) {
   std::size_t count = 0;
   for (const Slot& slot : plan.slots) count += slot.devices.size();
   return count;
+}
+
+std::vector<DeviceId> devices_of(const Plan& plan) {
+  std::vector<DeviceId> devices;
+  for (const Slot& slot : plan.slots) {
+    devices.insert(devices.end(), slot.devices.begin(), slot.devices.end());
+  }
+  std::sort(devices.begin(), devices.end());
+  return devices;
 }
 
 std::size_t chunk_of(const Plan& plan, std::size_t op) {

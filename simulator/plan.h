@@ -119,6 +119,8 @@ std::int64_t axis_size(const Slot& slot, std::string_view axis);
 // Micro-batches that every replica computes in a step.
 std::int64_t microbatch_count(const Plan& plan);
 std::size_t device_count(const Plan& plan);
+// In their order.
+std::vector<DeviceId> devices_of(const Plan& plan);
 // The chunk that holds an op of the model.
 std::size_t chunk_of(const Plan& plan, std::size_t op);
 

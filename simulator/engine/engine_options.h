@@ -16,6 +16,7 @@ struct EngineOptions {
   // Play the step twice, and take what the second one adds: what one step leaves running beside the
   // next is then counted once.
   bool repeat = false;
+  bool memory = true;  // false: the timeline says nothing about memory
   friend bool operator==(const EngineOptions&, const EngineOptions&) = default;
 };
 

@@ -79,7 +79,9 @@ Timeline simulate(const Scene& scene, const CostModel& costs, const EngineOption
     if (options.repeat) {
       for (TaskSpan& span : device.tasks) span = {span.start - origin, span.finish - origin};
     }
-    device.memory = memory_use(scene.programs[p], device.tasks, timeline.step);
+    if (options.memory) {
+      device.memory = memory_use(scene.programs[p], device.tasks, timeline.step);
+    }
   }
   return timeline;
 }

@@ -100,10 +100,9 @@ class StepEnd {
   std::vector<DeviceId> norm_group() const {
     std::vector<DeviceId> group;
     for (const Slot& slot : plan_.slots) {
-      for (const DeviceId device : slot.devices) {
-        const bool same_replica =
-            Placement(plan_, device).coordinate("dp") == placement_.coordinate("dp");
-        if (plan_.zero > 0 || same_replica) group.push_back(device);
+      for (std::size_t i = 0; i < slot.devices.size(); ++i) {
+        const bool same_replica = coordinate_of(slot, i, "dp") == placement_.coordinate("dp");
+        if (plan_.zero > 0 || same_replica) group.push_back(slot.devices[i]);
       }
     }
     std::sort(group.begin(), group.end());

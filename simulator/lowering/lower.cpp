@@ -258,20 +258,20 @@ Program lower(const Model& model, const Plan& plan, DeviceId device) {
   return lower_planned(plan_graph(model, plan), plan, *times, device);
 }
 
-std::vector<Program> lower_all(const Model& model, const Plan& plan) {
+std::vector<Program> lower_devices(const Model& model, const Plan& plan,
+                                   std::span<const DeviceId> devices) {
   const auto times = unit_times(plan);
   assert(times);
   const PlannedGraph planned = plan_graph(model, plan);
-  std::vector<DeviceId> devices;
-  for (const Slot& slot : plan.slots) {
-    devices.insert(devices.end(), slot.devices.begin(), slot.devices.end());
-  }
-  std::sort(devices.begin(), devices.end());
   std::vector<Program> programs;
   for (const DeviceId device : devices) {
     programs.push_back(lower_planned(planned, plan, *times, device));
   }
   return programs;
+}
+
+std::vector<Program> lower_all(const Model& model, const Plan& plan) {
+  return lower_devices(model, plan, devices_of(plan));
 }
 
 }  // namespace meshwright

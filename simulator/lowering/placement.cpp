@@ -18,6 +18,10 @@ std::size_t stride_of(const Slot& slot, std::string_view axis) {
 
 }  // namespace
 
+std::int64_t coordinate_of(const Slot& slot, std::size_t index, std::string_view axis) {
+  return static_cast<std::int64_t>(index / stride_of(slot, axis)) % axis_size(slot, axis);
+}
+
 Placement::Placement(const Plan& plan, DeviceId device) : plan_(plan), device_(device) {
   for (slot_ = 0; slot_ < plan.slots.size(); ++slot_) {
     const auto& devices = plan.slots[slot_].devices;
@@ -34,8 +38,7 @@ std::int64_t Placement::size(std::string_view axis) const {
 }
 
 std::int64_t Placement::coordinate(std::string_view axis) const {
-  const std::size_t stride = stride_of(plan_.slots[slot_], axis);
-  return static_cast<std::int64_t>(index_ / stride) % size(axis);
+  return coordinate_of(plan_.slots[slot_], index_, axis);
 }
 
 std::vector<DeviceId> Placement::group(std::string_view axis) const {

@@ -9,6 +9,9 @@
 
 namespace meshwright {
 
+// Along an axis, of place `index` among a slot's devices; 0 where the slot does not have the axis.
+std::int64_t coordinate_of(const Slot& slot, std::size_t index, std::string_view axis);
+
 // A device's place in a plan: its slot and its coordinates on the slot's mesh.
 class Placement {
  public:

@@ -1,0 +1,134 @@
+// Prints how fast programs are lowered and simulated, by one thread, in CPU time.
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "costmodel/cluster_name.h"
+#include "costmodel/cost_model.h"
+#include "costmodel/model_name.h"
+#include "simulator/check_plan.h"
+#include "simulator/engine/simulate.h"
+#include "simulator/lowering/lower.h"
+#include "simulator/report.h"
+#include "simulator/represent.h"
+#include "simulator/resolve.h"
+
+namespace meshwright {
+namespace {
+
+double cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// The best of a few times.
+template <class Work>
+double seconds(Work work, int times = 3) {
+  double best = 1e300;
+  for (int i = 0; i < times; ++i) {
+    const double start = cpu_s();
+    work();
+    best = std::min(best, cpu_s() - start);
+  }
+  return best;
+}
+
+double resident_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+struct Case {
+  std::string model, cluster, choices;
+  std::int64_t global_batch = 1, sequence = 2048;
+};
+
+struct Prepared {
+  Model model;
+  Cluster cluster;
+  Plan plan;
+};
+
+Prepared prepare(const Case& entry) {
+  const Model model = make_model(read_model(entry.model, MESHWRIGHT_DATA));
+  const Cluster cluster = find_cluster(entry.cluster, MESHWRIGHT_DATA);
+  const BatchChoice batch{entry.global_batch, entry.sequence, Precision::FP32};
+  const PlanChoices choices = parse_plan_choices(entry.choices);
+  for (const std::string& problem : check_choices(choices, batch, model, cluster)) {
+    fmt::print("{}: {}\n", entry.choices, problem);
+  }
+  return {model, cluster, resolve(choices, batch, model, cluster, FormulaCosts(cluster))};
+}
+
+std::size_t task_count(const std::vector<Program>& programs) {
+  std::size_t tasks = 0;
+  for (const Program& program : programs) tasks += program.tasks.size();
+  return tasks;
+}
+
+void print_rate(const char* what, std::size_t tasks, double time) {
+  fmt::print("  {:44} {:8.3f} s  {:6.2f} M tasks/s\n", what, time,
+             static_cast<double>(tasks) / time / 1e6);
+}
+
+void print_engine() {
+  const Case entry{"gpt3-13b", "h100:4x8", "dp=4,tp=2,pp=4,microbatch=1", 256};
+  const Prepared prepared = prepare(entry);
+  const FormulaCosts costs(prepared.cluster);
+  std::vector<Program> programs = lower_all(prepared.model, prepared.plan);
+  const std::size_t tasks = task_count(programs);
+  fmt::print("{} on {}, {}: {} programs, {} tasks\n", entry.model, entry.cluster, entry.choices,
+             programs.size(), tasks);
+  print_rate("lower", tasks, seconds([&] { lower_all(prepared.model, prepared.plan); }));
+  const Scene scene = scene_of(programs, prepared.cluster);
+  const EngineOptions alone{.memory = false};
+  print_rate("simulate, times alone", tasks, seconds([&] { simulate(scene, costs, alone); }));
+  const EngineOptions alone_memory;
+  print_rate("simulate, times and memory", tasks,
+             seconds([&] { simulate(scene, costs, alone_memory); }));
+  EngineOptions shared = kFullEngine;
+  shared.repeat = false;
+  print_rate("simulate, sharing and memory", tasks,
+             seconds([&] { simulate(scene, costs, shared); }));
+  print_rate("simulate, sharing, memory, repeated steps", 2 * tasks,
+             seconds([&] { simulate(scene, costs, kFullEngine); }));
+  const Timeline timeline = simulate(scene, costs, kFullEngine);
+  print_rate("summarize", tasks, seconds([&] { summarize(programs, timeline, prepared.cluster); }));
+}
+
+void print_large(const Case& entry) {
+  const double start = cpu_s();
+  const Prepared prepared = prepare(entry);
+  const FormulaCosts costs(prepared.cluster);
+  const double resolved = cpu_s();
+  const Represented represented = represent(prepared.model, prepared.plan, prepared.cluster);
+  const double lowered = cpu_s();
+  const Timeline timeline = simulate(represented.scene, costs, kFullEngine);
+  const double simulated = cpu_s();
+  const Report report = summarize(represented.programs, timeline, prepared.cluster);
+  const double reported = cpu_s();
+  fmt::print(
+      "{:10} {:>6} devices {:5} classes {:8} tasks  plan {:5.2f} lower {:5.2f} simulate "
+      "{:5.2f} report {:5.2f} s  memory {:5.0f} MiB  step {}  {}\n",
+      entry.model, device_count(prepared.plan), represented.programs.size(),
+      task_count(represented.programs), resolved - start, lowered - resolved, simulated - lowered,
+      reported - simulated, resident_mib(), to_text(report.step), entry.choices);
+}
+
+void print_all() {
+  print_large({"gpt-1t", "h100:2048x8", "dp=32,tp=8,pp=64,microbatch=1", 3072});
+  print_large({"gpt-1t", "h100:2048x8", "dp=32,tp=8,pp=64,zero=1,microbatch=1", 3072});
+  for (std::int64_t dp = 1; dp <= 8192; dp *= 8) {
+    print_large(
+        {"gpt3-13b", fmt::format("h100:{}x8", dp), fmt::format("dp={},tp=8,zero=1", dp), 8 * dp});
+  }
+  print_engine();
+}
+
+}  // namespace
+}  // namespace meshwright
+
+int main() { meshwright::print_all(); }

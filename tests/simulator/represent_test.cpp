@@ -1,0 +1,110 @@
+#include "simulator/represent.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "simulator/check_program.h"
+#include "simulator/engine/simulate.h"
+#include "simulator/report.h"
+#include "tests/simulator/random_clusters.h"
+#include "tests/simulator/small_models.h"
+#include "tests/simulator/small_plans.h"
+#include "tests/test_scale.h"
+
+namespace meshwright {
+namespace {
+
+EngineOptions random_options() {
+  const auto flip = [] { return *rc::gen::arbitrary<bool>(); };
+  return {.share_links = flip(),
+          .slow_down_inside_node = flip() ? 1.25 : 1,
+          .slow_down_across_nodes = flip() ? 1.125 : 1,
+          .dispatch = flip() ? 2.0_us : 0.0_us,
+          .repeat = flip()};
+}
+
+// Index into the programs' order by device.
+std::vector<std::size_t> class_of_devices(const Represented& represented, std::size_t devices) {
+  std::vector<std::size_t> classes(devices);
+  for (std::size_t c = 0; c < represented.classes.size(); ++c) {
+    for (const DeviceId device : represented.classes[c]) classes[device.index()] = c;
+  }
+  return classes;
+}
+
+}  // namespace
+
+TEST_CASE("one device of each class tells the times and the memory of all, to the bit") {
+  const auto law = [] {
+    const Model model = small_gpt({.layers = 4, .dropout = 0, .tied = *rc::gen::arbitrary<bool>()});
+    const RandomChoices choices = random_choices();
+    const PlanChoices parsed = parse_plan_choices(choices.text);
+    const Cluster cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp);
+    const BatchChoice batch{choices.global_batch, 8, Precision::FP32};
+    const FormulaCosts costs(cluster);
+    RC_PRE(check_choices(parsed, batch, model, cluster).empty());
+    const Plan plan = resolve(parsed, batch, model, cluster, costs);
+    RC_PRE(check_plan(plan, model, cluster).empty());
+
+    const Represented all = represent_all(model, plan, cluster);
+    const Represented some = represent(model, plan, cluster);
+    const EngineOptions options = random_options();
+    const Timeline whole = simulate(all.scene, costs, options);
+    const Timeline part = simulate(some.scene, costs, options);
+    RC_LOG() << choices.text << ": " << some.classes.size() << " of " << all.classes.size();
+    RC_ASSERT(part.step == whole.step);
+    const auto classes = class_of_devices(some, all.programs.size());
+    for (std::size_t d = 0; d < all.programs.size(); ++d) {
+      const DeviceTimeline& like = part.devices[classes[d]];
+      RC_ASSERT(whole.devices[d].tasks == like.tasks);
+      RC_ASSERT(whole.devices[d].memory == like.memory);
+    }
+    const Report small = summarize(some.programs, part, cluster);
+    const Report full = summarize(all.programs, whole, cluster);
+    RC_ASSERT(small.fits == full.fits);
+    RC_ASSERT(small.fullest().peak == full.fullest().peak);
+    RC_ASSERT(small.last().parts == full.last().parts);
+    RC_ASSERT(std::abs(small.mfu - full.mfu) <= 1e-12 * full.mfu);
+    RC_ASSERT(std::abs(small.bubble - full.bubble) <= 1e-12);
+  };
+  for (int i = 0; i < cases(1, 20); ++i) CHECK(rc::check(law));
+}
+
+TEST_CASE("equal devices are in one class") {
+  const Model model = small_gpt({.layers = 4, .heads = 8, .vocabulary = 40, .tied = false});
+  const auto classes = [&](const std::string& choices, const char* name) {
+    const Cluster cluster = find_cluster(name, MESHWRIGHT_DATA);
+    const FormulaCosts costs(cluster);
+    const Plan plan =
+        resolve(parse_plan_choices(choices), {64, 8, Precision::FP32}, model, cluster, costs);
+    return represent(model, plan, cluster).classes;
+  };
+  // Replicas do the same; of a tensor-parallel group the first counts what all hold.
+  CHECK(classes("dp=8", "h100:1x8").size() == 1);
+  CHECK(classes("dp=8,tp=8", "h100:8x8").size() == 2);
+  const auto stages = classes("dp=4,tp=8,pp=4", "h100:16x8");
+  CHECK(stages.size() == 4 * 2);
+  CHECK(stages[0].size() == 4);
+  CHECK(stages[1].size() == 4 * 7);
+  // Half of the replicas have a neighbour in their node, and so have the others.
+  CHECK(classes("dp=16", "h100:2x8").size() == 1);
+  // 12 devices on nodes of 8: those on the second node share it with fewer.
+  CHECK(classes("dp=4,pp=3", "h100:2x8").size() == 3);
+}
+
+TEST_CASE("a device that is slow has a class of its own") {
+  const Model model = small_gpt({.layers = 4, .tied = false});
+  Cluster cluster = find_cluster("h100:1x8", MESHWRIGHT_DATA);
+  cluster.exceptions.push_back({.device = DeviceId(5), .speed = 0.5});
+  const FormulaCosts costs(cluster);
+  const Plan plan =
+      resolve(parse_plan_choices("dp=8"), {64, 8, Precision::FP32}, model, cluster, costs);
+  const Represented represented = represent(model, plan, cluster);
+  REQUIRE(represented.classes.size() == 2);
+  CHECK(represented.classes[0].size() == 7);
+  CHECK(represented.classes[1] == std::vector<DeviceId>{DeviceId(5)});
+}
+
+}  // namespace meshwright
