@@ -40,9 +40,12 @@ ProgramGroups groups_of(const Program& program) {
   return found;
 }
 
-GroupPlaces::GroupPlaces(const Plan& plan) : plan_(plan), devices_(devices_of(plan)) {
-  slot_of_.resize(devices_.size());
-  place_of_.resize(devices_.size());
+GroupPlaces::GroupPlaces(const Plan& plan) : plan_(plan) {
+  const std::vector<DeviceId> devices = devices_of(plan);
+  slot_of_.resize(devices.size());
+  place_of_.resize(devices.size());
+  if (!devices.empty()) number_of_.resize(devices.back().index() + 1);
+  for (std::uint32_t i = 0; i < devices.size(); ++i) number_of_[devices[i].index()] = i;
   for (std::uint32_t s = 0; s < plan.slots.size(); ++s) {
     uniform_ &= plan.slots[s].axes == plan.slots.front().axes;
     for (std::uint32_t i = 0; i < plan.slots[s].devices.size(); ++i) {
@@ -51,10 +54,6 @@ GroupPlaces::GroupPlaces(const Plan& plan) : plan_(plan), devices_(devices_of(pl
       place_of_[number] = i;
     }
   }
-}
-
-std::uint32_t GroupPlaces::device_number(DeviceId device) const {
-  return static_cast<std::uint32_t>(std::ranges::lower_bound(devices_, device) - devices_.begin());
 }
 
 std::uint64_t GroupPlaces::key_of(std::uint32_t place, const std::vector<bool>& spanned,

@@ -65,12 +65,12 @@ class GroupPlaces {
   // The coordinates along axes with spanned[a] == which, as one number.
   std::uint64_t key_of(std::uint32_t place, const std::vector<bool>& spanned, bool which) const;
   std::uint32_t make_group(std::uint32_t pattern, std::uint32_t place);
-  std::uint32_t device_number(DeviceId device) const;
+  std::uint32_t device_number(DeviceId device) const { return number_of_[device.index()]; }
 
   const Plan& plan_;
   bool uniform_ = true;
   std::vector<std::uint32_t> slot_of_, place_of_;  // by device number
-  std::vector<DeviceId> devices_;
+  std::vector<std::uint32_t> number_of_;           // by device
   std::map<std::vector<std::uint64_t>, std::uint32_t> pattern_numbers_;
   std::vector<Pattern> patterns_;
   std::vector<std::vector<TransferKind>> families_;  // by pattern

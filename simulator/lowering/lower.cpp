@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <functional>
 #include <map>
 
 #include "simulator/lowering/fragment.h"
@@ -34,10 +35,16 @@ class OrderWriter {
   }
 
   void add_chunk(std::int32_t chunk, Fragment fragment) {
-    chunks_.emplace(chunk, ChunkState{.fragment = std::move(fragment)});
+    ChunkState& state = chunks_[chunk];
+    state.fragment = std::move(fragment);
     for (const OrderEntry& entry : plan_.order[placement_.slot()]) {
-      if (entry.chunk == chunk && computes_weights(entry)) ++chunks_.at(chunk).gradients_left;
+      if (entry.chunk == chunk && computes_weights(entry)) ++state.gradients_left;
     }
+    for (std::size_t kind = 0; kind < kEntryKinds; ++kind) {
+      state.tasks[kind] = tasks_of(state.fragment, static_cast<EntryKind>(kind));
+      state.received[kind] = received_by(state.fragment, static_cast<EntryKind>(kind));
+    }
+    state.kernels.resize(state.fragment.forward.size() + state.fragment.backward.size());
   }
 
   // Returns which buckets have been summed over the replicas.
@@ -56,11 +63,17 @@ class OrderWriter {
   }
 
  private:
+  static constexpr std::size_t kEntryKinds = 4;
   struct ChunkState {
     Fragment fragment;
     // By micro-batch; none: a whole bucket, which belongs to an entry.
-    std::map<std::int32_t, std::vector<std::optional<BufferId>>> buffers = {};
-    std::map<const FragmentTask*, std::array<std::optional<std::uint32_t>, 2>> kernels = {};
+    std::vector<std::vector<std::optional<BufferId>>> buffers = {};
+    // By task, forward then backward: what sets sums and what adds to them.
+    std::vector<std::array<std::optional<std::uint32_t>, 2>> kernels = {};
+    // What an entry of each kind runs and what it receives: by the other chunk and the tensor, as
+    // that is sent.
+    std::array<std::vector<const FragmentTask*>, kEntryKinds> tasks = {};
+    std::array<std::map<Message, const FragmentTask*>, kEntryKinds> received = {};
     bool loss_started = false, gradients_started = false;
     std::int64_t gradients_left = 0;  // entries that compute them
   };
@@ -86,14 +99,18 @@ class OrderWriter {
     return tasks;
   }
 
-  // What the entry receives: by the other chunk and the tensor, as that is sent.
-  std::map<Message, const FragmentTask*> received_by(const OrderEntry& entry) const {
+  static std::map<Message, const FragmentTask*> received_by(const Fragment& fragment,
+                                                            EntryKind kind) {
     std::map<Message, const FragmentTask*> received;
-    if (entry.kind == EntryKind::WeightGradient) return received;
-    for (const FragmentTask& task : direction_of(chunks_.at(entry.chunk).fragment, entry.kind)) {
+    if (kind == EntryKind::WeightGradient) return received;
+    for (const FragmentTask& task : direction_of(fragment, kind)) {
       if (task.received) received[*task.received] = &task;
     }
     return received;
+  }
+
+  const std::map<Message, const FragmentTask*>& received_by(const OrderEntry& entry) const {
+    return chunks_.at(entry.chunk).received[static_cast<std::size_t>(entry.kind)];
   }
 
   std::vector<Reception> receptions() const {
@@ -117,7 +134,7 @@ class OrderWriter {
   void write_entry(const OrderEntry& entry) {
     ChunkState& chunk = chunks_.at(entry.chunk);
     const bool last = computes_weights(entry) && --chunk.gradients_left == 0;
-    const auto tasks = tasks_of(chunk.fragment, entry.kind);
+    const auto& tasks = chunk.tasks[static_cast<std::size_t>(entry.kind)];
     sharded_.start_entry(chunk.fragment, tasks, entry.microbatch);
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       sharded_.gather_before(t, key_);
@@ -132,12 +149,13 @@ class OrderWriter {
 
   void write_task(ChunkState& chunk, const FragmentTask& task, std::int32_t microbatch) {
     const auto& buffers = buffers_of(chunk, microbatch);
-    std::vector<BufferId> operands;
+    operands_.clear();
     for (const FragmentBufferId id : task.operands) {
-      const auto& whole = chunk.fragment.buffers[id.index()].whole;
-      operands.push_back(whole ? sharded_.buffer_of(*whole) : *buffers[id.index()]);
+      const auto& own = buffers[id.index()];
+      operands_.push_back(own ? *own
+                              : sharded_.buffer_of(*chunk.fragment.buffers[id.index()].whole));
     }
-    writer_.add_task(task.kind, what_of(chunk, task), std::move(operands), next(), microbatch,
+    writer_.add_task(task.kind, what_of(chunk, task), operands_, next(), microbatch,
                      task.recompute);
   }
 
@@ -145,6 +163,14 @@ class OrderWriter {
     const OrderKey key = key_;
     ++key_.index;
     return key;
+  }
+
+  static std::size_t index_of(const Fragment& fragment, const FragmentTask& task) {
+    const bool forward = std::less_equal<>()(fragment.forward.data(), &task) &&
+                         std::less<>()(&task, fragment.forward.data() + fragment.forward.size());
+    return forward ? static_cast<std::size_t>(&task - fragment.forward.data())
+                   : fragment.forward.size() +
+                         static_cast<std::size_t>(&task - fragment.backward.data());
   }
 
   // The first micro-batch sets sums over micro-batches, the others add to them.
@@ -155,7 +181,7 @@ class OrderWriter {
                                 !weights_.buckets[task.gradients.front().bucket].shards_gradients;
     const bool adds =
         (sums_loss && chunk.loss_started) || (sums_gradients && chunk.gradients_started);
-    auto& what = chunk.kernels[&task][adds ? 1 : 0];
+    auto& what = chunk.kernels[index_of(chunk.fragment, task)][adds ? 1 : 0];
     if (what) return *what;
     if (task.kind == TaskKind::Transfer) return *(what = writer_.add_transfer(task.transfer));
     Kernel kernel = task.kernel;
@@ -165,14 +191,17 @@ class OrderWriter {
 
   const std::vector<std::optional<BufferId>>& buffers_of(ChunkState& chunk,
                                                          std::int32_t microbatch) {
-    const auto [entry, added] = chunk.buffers.try_emplace(microbatch);
-    if (!added) return entry->second;
+    const auto number = static_cast<std::size_t>(microbatch);
+    if (number >= chunk.buffers.size()) chunk.buffers.resize(number + 1);
+    auto& buffers = chunk.buffers[number];
+    if (!buffers.empty()) return buffers;
+    buffers.reserve(chunk.fragment.buffers.size());
     for (const FragmentBuffer& buffer : chunk.fragment.buffers) {
       const bool here = buffer.persistent || buffer.whole;
-      entry->second.push_back(here ? buffer.persistent
-                                   : std::optional(writer_.add_buffer(buffer.buffer)));
+      buffers.push_back(here ? buffer.persistent
+                             : std::optional(writer_.add_buffer(buffer.buffer)));
     }
-    return entry->second;
+    return buffers;
   }
 
   // Once a bucket has all its gradients it can be summed while the backward goes on.
@@ -196,6 +225,7 @@ class OrderWriter {
   std::vector<bool> synced_;
   std::vector<std::size_t> missing_;  // uses whose gradient each bucket lacks
   OrderKey key_;
+  std::vector<BufferId> operands_;  // of the task at hand
 };
 
 bool has_loss(const PlannedGraph& planned, const Plan& plan, const Placement& placement) {

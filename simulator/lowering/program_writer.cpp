@@ -18,55 +18,74 @@ std::string lane_name(const Transfer& transfer) {
                      transfer.group.back().index(), transfer.group.size());
 }
 
-// Who used a buffer last, as far as later tasks must wait for it.
-struct BufferUse {
-  std::optional<std::uint32_t> writer;
-  std::vector<std::uint32_t> readers;  // since it was written
-};
-
 // The tasks each task must wait for: the last writer of what it uses and, before it writes, the
 // readers. Of a lane only the last is kept, for its tasks run one after the other.
 class WaitFinder {
  public:
-  explicit WaitFinder(Program& program) : program_(program), uses_(program.buffers.size()) {}
+  explicit WaitFinder(Program& program)
+      : program_(program), uses_(program.buffers.size()), last_(program.lanes.size()) {}
 
   void run() {
     for (std::uint32_t i = 0; i < program_.tasks.size(); ++i) {
       Task& task = program_.tasks[i];
-      std::map<LaneId, std::uint32_t> last;
       const auto operands = program_.operands_of(task);
       for (std::size_t o = 0; o < operands.size(); ++o) {
-        collect(operands[o], writes_operand(program_, task, o), task.lane, last);
+        collect(operands[o], writes_operand(program_, task, o), task.lane);
       }
       for (std::size_t o = 0; o < operands.size(); ++o) note(i, task, operands[o], o);
+      std::sort(lanes_.begin(), lanes_.end());
       task.first_wait = static_cast<std::uint32_t>(program_.waits.size());
-      task.wait_count = static_cast<std::uint32_t>(last.size());
-      for (const auto& [lane, wait] : last) program_.waits.push_back(TaskId(wait));
+      task.wait_count = static_cast<std::uint32_t>(lanes_.size());
+      for (const LaneId lane : lanes_) {
+        program_.waits.push_back(TaskId(*last_[lane.index()]));
+        last_[lane.index()].reset();
+      }
+      lanes_.clear();
     }
   }
 
  private:
-  void collect(BufferId buffer, bool written, LaneId own, std::map<LaneId, std::uint32_t>& last) {
-    const auto add = [&](std::uint32_t index) {
-      const LaneId lane = program_.tasks[index].lane;
-      if (lane == own) return;
-      const auto [entry, added] = last.try_emplace(lane, index);
-      if (!added) entry->second = std::max(entry->second, index);
-    };
+  // Who used a buffer last, as far as later tasks must wait for it.
+  struct BufferUse {
+    std::optional<std::uint32_t> writer;
+    std::optional<std::uint32_t> reader;  // since it was written: the last, into `readers_`
+  };
+  struct Reader {
+    std::uint32_t task = 0;
+    std::optional<std::uint32_t> before;
+  };
+
+  void collect(BufferId buffer, bool written, LaneId own) {
     const BufferUse& use = uses_[buffer.index()];
-    if (use.writer) add(*use.writer);
+    if (use.writer) add(*use.writer, own);
     if (!written) return;
-    for (const std::uint32_t reader : use.readers) add(reader);
+    for (auto reader = use.reader; reader; reader = readers_[*reader].before) {
+      add(readers_[*reader].task, own);
+    }
+  }
+
+  void add(std::uint32_t index, LaneId own) {
+    const LaneId lane = program_.tasks[index].lane;
+    if (lane == own) return;
+    auto& last = last_[lane.index()];
+    if (!last) lanes_.push_back(lane);
+    last = std::max(last.value_or(0), index);
   }
 
   void note(std::uint32_t index, const Task& task, BufferId buffer, std::size_t operand) {
     BufferUse& use = uses_[buffer.index()];
-    if (writes_operand(program_, task, operand)) use = {index, {}};
-    if (reads_operand(program_, task, operand)) use.readers.push_back(index);
+    if (writes_operand(program_, task, operand)) use = {index, std::nullopt};
+    if (!reads_operand(program_, task, operand)) return;
+    readers_.push_back({index, use.reader});
+    use.reader = static_cast<std::uint32_t>(readers_.size() - 1);
   }
 
   Program& program_;
   std::vector<BufferUse> uses_;
+  std::vector<Reader> readers_;
+  // Of the task at hand.
+  std::vector<LaneId> lanes_;                       // it waits for a task of
+  std::vector<std::optional<std::uint32_t>> last_;  // by lane: that task
 };
 
 }  // namespace
@@ -86,15 +105,22 @@ std::uint32_t ProgramWriter::add_transfer(Transfer transfer) {
   return static_cast<std::uint32_t>(program_.transfers.size() - 1);
 }
 
-void ProgramWriter::add_task(TaskKind kind, std::uint32_t what, std::vector<BufferId> operands,
-                             OrderKey key, std::optional<std::int32_t> microbatch, bool recompute) {
-  drafts_.push_back(
-      {{.kind = kind, .what = what, .key = key, .microbatch = microbatch, .recompute = recompute},
-       std::move(operands)});
+void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
+                             const std::vector<BufferId>& operands, OrderKey key,
+                             std::optional<std::int32_t> microbatch, bool recompute) {
+  program_.tasks.push_back({.kind = kind,
+                            .what = what,
+                            .key = key,
+                            .microbatch = microbatch,
+                            .recompute = recompute,
+                            .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
+                            .operand_count = static_cast<std::uint32_t>(operands.size())});
+  program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
 }
 
-void ProgramWriter::add_kernel_task(Kernel kernel, std::vector<BufferId> operands, OrderKey key) {
-  add_task(TaskKind::Kernel, add_kernel(std::move(kernel)), std::move(operands), key, std::nullopt);
+void ProgramWriter::add_kernel_task(Kernel kernel, const std::vector<BufferId>& operands,
+                                    OrderKey key) {
+  add_task(TaskKind::Kernel, add_kernel(std::move(kernel)), operands, key, std::nullopt);
 }
 
 void ProgramWriter::add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key) {
@@ -104,26 +130,39 @@ void ProgramWriter::add_transfer_task(Transfer transfer, BufferId buffer, OrderK
 
 LaneId ProgramWriter::lane_of(const Task& task) {
   if (task.kind == TaskKind::Kernel) return LaneId(0);
+  lane_of_transfer_.resize(program_.transfers.size());
+  auto& known = lane_of_transfer_[task.what];
+  if (known) return *known;
   const Transfer& transfer = program_.transfer(task);
   // All collectives of a group follow each other; each direction of a pair is a lane.
   const bool pair = transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
   const std::pair key(pair ? transfer.kind : TransferKind::AllReduce, transfer.group);
   const auto [entry, added] = lanes_.try_emplace(key, LaneId(program_.lanes.size()));
   if (added) program_.lanes.push_back(lane_name(transfer));
-  return entry->second;
+  known = entry->second;
+  return *known;
+}
+
+// Tasks mostly come in order already.
+void ProgramWriter::sort_tasks() {
+  auto& tasks = program_.tasks;
+  const auto earlier = [](const Task& a, const Task& b) { return a.key < b.key; };
+  if (std::is_sorted(tasks.begin(), tasks.end(), earlier)) return;
+  std::stable_sort(tasks.begin(), tasks.end(), earlier);
+  std::vector<BufferId> operands;
+  operands.reserve(program_.operands.size());
+  for (Task& task : tasks) {
+    const auto own = program_.operands_of(task);
+    task.first_operand = static_cast<std::uint32_t>(operands.size());
+    operands.insert(operands.end(), own.begin(), own.end());
+  }
+  program_.operands = std::move(operands);
 }
 
 void ProgramWriter::finish() {
   program_.lanes = {"compute"};
-  std::stable_sort(drafts_.begin(), drafts_.end(),
-                   [](const Draft& a, const Draft& b) { return a.task.key < b.task.key; });
-  for (Draft& draft : drafts_) {
-    draft.task.lane = lane_of(draft.task);
-    draft.task.first_operand = static_cast<std::uint32_t>(program_.operands.size());
-    draft.task.operand_count = static_cast<std::uint32_t>(draft.operands.size());
-    program_.operands.insert(program_.operands.end(), draft.operands.begin(), draft.operands.end());
-    program_.tasks.push_back(draft.task);
-  }
+  sort_tasks();
+  for (Task& task : program_.tasks) task.lane = lane_of(task);
   WaitFinder(program_).run();
 }
 

@@ -18,24 +18,21 @@ class ProgramWriter {
   std::uint32_t add_kernel(Kernel kernel);
   std::uint32_t add_transfer(Transfer transfer);
 
-  void add_task(TaskKind kind, std::uint32_t what, std::vector<BufferId> operands, OrderKey key,
-                std::optional<std::int32_t> microbatch, bool recompute = false);
-  void add_kernel_task(Kernel kernel, std::vector<BufferId> operands, OrderKey key);
+  void add_task(TaskKind kind, std::uint32_t what, const std::vector<BufferId>& operands,
+                OrderKey key, std::optional<std::int32_t> microbatch, bool recompute = false);
+  void add_kernel_task(Kernel kernel, const std::vector<BufferId>& operands, OrderKey key);
   // Nothing for a group of one.
   void add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key);
 
   void finish();
 
  private:
-  struct Draft {
-    Task task;
-    std::vector<BufferId> operands;
-  };
+  void sort_tasks();
   LaneId lane_of(const Task& task);
 
   Program& program_;
-  std::vector<Draft> drafts_;
   std::map<std::pair<TransferKind, std::vector<DeviceId>>, LaneId> lanes_;
+  std::vector<std::optional<LaneId>> lane_of_transfer_;  // as far as known
 };
 
 }  // namespace meshwright

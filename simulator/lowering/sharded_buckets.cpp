@@ -36,6 +36,7 @@ OrderKey take(OrderKey& key) {
 void ShardedBuckets::start_entry(const Fragment& fragment,
                                  const std::vector<const FragmentTask*>& tasks,
                                  std::int32_t microbatch) {
+  if (!shards_) return;
   microbatch_ = microbatch;
   std::erase_if(whole_, [&](const auto& entry) {
     return plan_.reshard || entry.first.component != Component::Weights;
@@ -75,6 +76,7 @@ void ShardedBuckets::gather_before(std::size_t task, OrderKey& key) {
 }
 
 void ShardedBuckets::scatter_after(const FragmentTask& task, OrderKey& key) {
+  if (!shards_) return;
   for (const WeightUsed& use : task.gradients) {
     if (--missing_.at(use.bucket) > 0 || !weights_.buckets[use.bucket].shards_gradients) continue;
     if (plan_.overlap_gradients) {

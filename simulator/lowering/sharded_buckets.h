@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,6 +24,9 @@ class ShardedBuckets {
         weights_(weights),
         plan_(plan),
         group_(placement.group("dp")),
+        shards_(std::ranges::any_of(
+            weights.buckets,
+            [](const Bucket& bucket) { return bucket.shards_weights || bucket.shards_gradients; })),
         written_(weights.buckets.size()) {}
 
   // An entry with these tasks comes next. Keys are taken from `key`, which counts on.
@@ -66,6 +70,7 @@ class ShardedBuckets {
   const WeightBuckets& weights_;
   const Plan& plan_;
   const std::vector<DeviceId> group_;
+  const bool shards_;             // whether there is anything to do
   std::vector<Written> written_;  // by bucket
 
   // Of the entry.
