@@ -112,6 +112,14 @@ Json cluster_json(const Cluster& cluster) {
   for (const LevelId id : levels(cluster)) {
     document["levels"].push_back(level_json(cluster, id));
   }
+  document["exceptions"] = Json::array();
+  for (const DeviceException& exception : cluster.exceptions) {
+    Json bandwidth = Json::object();
+    for (const auto& [name, value] : exception.bandwidth) bandwidth[name] = value.value();
+    document["exceptions"].push_back({{"device", exception.device.index()},
+                                      {"speed", exception.speed},
+                                      {"bandwidth_bytes_per_s", bandwidth}});
+  }
   return document;
 }
 

@@ -145,6 +145,19 @@ std::string node_text(const Cluster& cluster, std::size_t type, SourceList& sour
                      table_text(rows, 2), levels_text(cluster, type, sources));
 }
 
+std::string exceptions_text(const Cluster& cluster) {
+  Rows rows;
+  for (const DeviceException& exception : cluster.exceptions) {
+    std::vector<std::string> row = {fmt::format("device {}", exception.device.index()),
+                                    fmt::format("speed {}", value_text(exception.speed))};
+    for (const auto& [name, bandwidth] : exception.bandwidth) {
+      row.push_back(fmt::format("{} {}", printable(name), to_text(bandwidth)));
+    }
+    rows.push_back(std::move(row));
+  }
+  return table_text(rows, 2);
+}
+
 }  // namespace
 
 std::string cluster_text(const Cluster& cluster) {
@@ -158,6 +171,9 @@ std::string cluster_text(const Cluster& cluster) {
   }
   const std::string network = levels_text(cluster, std::nullopt, sources);
   if (!network.empty()) text += "\nNetwork, innermost level first\n" + network;
+  if (!cluster.exceptions.empty()) {
+    text += "\nSlower than others of their type\n" + exceptions_text(cluster);
+  }
   return text + "\nSources\n" + sources.text();
 }
 

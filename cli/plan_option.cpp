@@ -78,6 +78,19 @@ std::int64_t devices_needed(const PlanOptions& options) {
   return checked_product({choices.dp, choices.tp, choices.pp});
 }
 
+ShortForm short_form_of(const PlanOptions& options, const OpGraph& graph) {
+  if (!looks_like_choices(options.plan)) {
+    throw UsageError(fmt::format("--plan {}: expected a short form such as dp=2,tp=2, found a file",
+                                 printable(options.plan)));
+  }
+  const PlanChoices choices = choices_of(options);
+  return {
+      choices,
+      {.global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
+       .sequence = sequence_or_default(options.sequence, graph),
+       .precision = precision_of(options)}};
+}
+
 Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const Model& model,
                        const Cluster& cluster, const CostModel& costs, bool any_cluster) {
   if (!looks_like_choices(options.plan)) {
@@ -89,11 +102,7 @@ Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const M
     }
     return plan;
   }
-  const PlanChoices choices = choices_of(options);
-  const BatchChoice batch{
-      .global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
-      .sequence = sequence_or_default(options.sequence, graph),
-      .precision = precision_of(options)};
+  const auto [choices, batch] = short_form_of(options, graph);
   auto problems = check_choices(choices, batch, model, cluster);
   if (problems.empty()) {
     Plan plan = resolve(choices, batch, model, cluster, costs);

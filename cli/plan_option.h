@@ -11,6 +11,7 @@
 #include "costmodel/model.h"
 #include "costmodel/op_graph.h"
 #include "simulator/plan.h"
+#include "simulator/resolve.h"
 
 namespace meshwright {
 
@@ -24,6 +25,13 @@ void add_plan_options(CLI::App& command, PlanOptions& options);
 
 // How many devices the plan needs, before a cluster is there to check it against.
 std::int64_t devices_needed(const PlanOptions& options);
+
+// The choices and the batch of a short form; UsageError if a file is named.
+struct ShortForm {
+  PlanChoices choices;
+  BatchChoice batch;
+};
+ShortForm short_form_of(const PlanOptions& options, const OpGraph& graph);
 
 // The plan that the options name: a file, or a short form with the batch of the options. A short
 // form that cannot be planned or lowered is a UsageError that lists everything wrong with it, a

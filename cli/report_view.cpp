@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "cli/text_table.h"
 
@@ -14,6 +15,7 @@ using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr double kBarColumns = 40;
+constexpr double kBudgetColumns = 90;
 
 std::string bar(double share) {
   return std::string(static_cast<std::size_t>(std::lround(std::min(share, 1.0) * kBarColumns)),
@@ -37,6 +39,27 @@ std::string figures_text(const Report& report) {
                      percent(report.hfu), percent(report.bubble));
 }
 
+std::string device_text(const DeviceReport& device) {
+  return device.count == 1
+             ? fmt::format("device {}", device.device.index())
+             : fmt::format("device {} (one of {} equal ones)", device.device.index(), device.count);
+}
+
+// The whole step in one line: a letter for each part, as many as its share of the line. Where a
+// part ends is rounded, not its length, so the line is always full.
+std::string budget_text(const Report& report) {
+  std::string line;
+  Seconds until;
+  for (const auto& [name, time] : named_parts(report.last().parts)) {
+    until += time;
+    const auto end = static_cast<std::size_t>(
+        std::lround(std::min(1.0, share_of_step(report, until)) * kBudgetColumns));
+    const char letter = name == "idle" ? '.' : name.front();
+    line.resize(std::max(line.size(), end), letter);
+  }
+  return fmt::format("  [{}]\n", line);
+}
+
 std::string time_text(const Report& report) {
   Rows rows;
   for (const auto& [name, time] : named_parts(report.last().parts)) {
@@ -44,36 +67,104 @@ std::string time_text(const Report& report) {
     const double share = share_of_step(report, time);
     rows.push_back({words(name), to_text(time), percent(share), bar(share)});
   }
-  return fmt::format("\ntime of device {}, which finishes last\n{}", report.last().device.index(),
-                     table_text(rows, 2));
+  return fmt::format("\ntime of {}, which finishes last\n{}{}", device_text(report.last()),
+                     budget_text(report), table_text(rows, 2));
 }
 
 std::string fit_text(const Report& report) {
   const DeviceReport& device = report.fullest();
+  const Bytes needed = Report::needed(device);
   switch (report.fits) {
     case Fit::Yes:
-      return fmt::format("fits, {} to spare", to_text(device.capacity - device.peak));
+      return fmt::format("fits, {} to spare", to_text(device.capacity - needed));
     case Fit::Close:
-      return fmt::format("too close to call, {} to spare", to_text(device.capacity - device.peak));
+      if (needed > device.capacity) {
+        return fmt::format("too close to call: the allocator would want {} too much",
+                           to_text(needed - device.capacity));
+      }
+      return fmt::format("too close to call, {} to spare", to_text(device.capacity - needed));
     case Fit::No:
       return fmt::format("does not fit, {} too much", to_text(device.peak - device.capacity));
   }
   return "";
 }
 
+struct NamedBytes {
+  std::string name;
+  Bytes bytes;
+  char letter;
+};
+
+// What a device needs at its peak; with what the allocator keeps it adds up to what is needed.
+std::vector<NamedBytes> memory_parts(const DeviceReport& device) {
+  static constexpr std::string_view kLetters = "WGOATK";
+  std::vector<NamedBytes> parts;
+  for (std::size_t i = 0; i < kComponents; ++i) {
+    parts.push_back(
+        {std::string(to_text(static_cast<Component>(i))), device.by_component[i], kLetters[i]});
+  }
+  parts.push_back({"context", device.context, 'C'});
+  parts.push_back({"communicators", device.communicators, 'C'});
+  const Bytes kept = device.reserved - total(device.by_component);
+  parts.push_back({"kept by the allocator", std::max(kept, 0_B), 'r'});
+  return parts;
+}
+
+std::string layers_text(const Report& report) {
+  const auto& layers = report.activations_by_layer;
+  if (layers.empty()) return "";
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(layers.size(), kShown); ++i) {
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", layers[i].first, to_text(layers[i].second));
+  }
+  if (layers.size() > kShown) text += fmt::format(", and {} more", layers.size() - kShown);
+  return fmt::format("  {}\n", wrapped_text("activations by layer: " + text, 97, 4));
+}
+
 std::string memory_text(const Report& report) {
   const DeviceReport& device = report.fullest();
   Rows rows;
-  for (std::size_t i = 0; i < kComponents; ++i) {
-    const Bytes bytes = device.by_component[i];
-    if (bytes == 0_B) continue;
-    const double share = bytes / device.capacity;
-    rows.push_back({std::string(to_text(static_cast<Component>(i))), to_text(bytes), percent(share),
-                    bar(share)});
+  for (const NamedBytes& part : memory_parts(device)) {
+    if (part.bytes == 0_B) continue;
+    const double share = part.bytes / device.capacity;
+    rows.push_back({part.name, to_text(part.bytes), percent(share), bar(share)});
   }
-  return fmt::format("\nmemory of device {}, the fullest, at {}: {} of {}: {}\n{}",
-                     device.device.index(), to_text(device.peak_time), to_text(device.peak),
-                     to_text(device.capacity), fit_text(report), table_text(rows, 2));
+  return fmt::format("\nmemory of {}, the fullest, at {}: {} of {}: {}\n{}{}", device_text(device),
+                     to_text(device.peak_time), to_text(device.peak), to_text(device.capacity),
+                     fit_text(report), table_text(rows, 2), layers_text(report));
+}
+
+std::string memory_bar(const DeviceReport& device) {
+  std::string line;
+  Bytes until;
+  for (const NamedBytes& part : memory_parts(device)) {
+    until += part.bytes;
+    const double share = std::min(1.0, until / device.capacity);
+    const auto end = static_cast<std::size_t>(std::lround(share * kBarColumns));
+    line.resize(std::max(line.size(), end), part.letter);
+  }
+  line.resize(static_cast<std::size_t>(kBarColumns), '.');
+  return "[" + line + "]";
+}
+
+// The fullest device of every stage.
+std::string stages_text(const Report& report) {
+  std::map<std::int32_t, const DeviceReport*> stages;
+  for (const DeviceReport& device : report.devices) {
+    const DeviceReport*& fullest = stages[device.stage];
+    if (!fullest || Report::needed(device) > Report::needed(*fullest)) fullest = &device;
+  }
+  if (stages.size() < 2) return "";
+  Rows rows = {{"stage", "device", "needs", "of its memory"}};
+  for (const auto& [stage, device] : stages) {
+    rows.push_back({std::to_string(stage), std::to_string(device->device.index()),
+                    to_text(Report::needed(*device)), memory_bar(*device)});
+  }
+  return fmt::format(
+      "\nmemory by stage (Weights Gradients Optimizer Activations Transfers worKspace Context,\n"
+      "reserved by the allocator besides)\n{}",
+      table_text(rows, 2));
 }
 
 // Kernels together against each kind of transfer and waiting.
@@ -85,6 +176,10 @@ std::string limit_text(const Report& report) {
     if (time <= most) continue;
     what = fmt::format("waiting for {} transfers that nothing hides", to_text(purpose));
     most = time;
+  }
+  if (parts.dispatch > most) {
+    what = "waiting for the host to launch tasks";
+    most = parts.dispatch;
   }
   if (parts.idle > most) {
     what = "waiting for other devices";
@@ -105,20 +200,34 @@ Json device_json(const DeviceReport& device) {
   for (std::size_t i = 0; i < kComponents; ++i) {
     components[std::string(to_text(static_cast<Component>(i)))] = device.by_component[i].value();
   }
+  components["context"] = device.context.value();
+  components["communicators"] = device.communicators.value();
   return {{"device", device.device.index()},
+          {"count", device.count},
+          {"stage", device.stage},
           {"peak_bytes", device.peak.value()},
           {"by_component", components},
           {"peak_at_s", device.peak_time.value()},
+          {"reserved_bytes", device.reserved.value()},
+          {"needed_bytes", Report::needed(device).value()},
           {"capacity_bytes", device.capacity.value()},
           {"sent_bytes", device.sent_bytes},
           {"received_bytes", device.received_bytes},
           {"parts_s", parts_json(device.parts)}};
 }
 
+// "+ 1.5 GiB", "- 3 ms".
+template <class Q>
+std::string difference(Q now, Q then) {
+  if (now == then) return "same";
+  return now > then ? "+ " + to_text(now - then) : "- " + to_text(then - now);
+}
+
 }  // namespace
 
 std::string report_text(const Report& report) {
-  return figures_text(report) + time_text(report) + memory_text(report) + limit_text(report) +
+  return figures_text(report) + time_text(report) + memory_text(report) + stages_text(report) +
+         limit_text(report) +
          fmt::format("\n{}\n", wrapped_text(fmt::format("MFU = {}; HFU = {}; bubble = {}",
                                                         kMfuFormula, kHfuFormula, kBubbleFormula),
                                             97, 2));
@@ -144,6 +253,45 @@ Json report_json(const Report& report) {
                {"capacity_bytes", report.fullest().capacity.value()}};
   json["devices"] = Json::array();
   for (const DeviceReport& device : report.devices) json["devices"].push_back(device_json(device));
+  json["activations_by_layer_bytes"] = Json::object();
+  for (const auto& [layer, bytes] : report.activations_by_layer) {
+    json["activations_by_layer_bytes"][layer] = bytes.value();
+  }
+  return json;
+}
+
+std::string knobs_text(const Report& report, const std::vector<KnobPrice>& knobs) {
+  Rows rows = {{"instead", "step", "", "needs", "", "fits"}};
+  std::string refused;
+  const Bytes needed = Report::needed(report.fullest());
+  for (const KnobPrice& knob : knobs) {
+    if (!knob.report) {
+      refused += fmt::format("  {}\n", wrapped_text(knob.name + ": " + knob.problem, 97, 4));
+      continue;
+    }
+    const Bytes then = Report::needed(knob.report->fullest());
+    rows.push_back({knob.name, to_text(knob.report->step),
+                    difference(knob.report->step, report.step), to_text(then),
+                    difference(then, needed), std::string(to_text(knob.report->fits))});
+  }
+  return fmt::format(
+      "\nthe price of each choice: the step and the fullest device's memory, simulated\n{}{}",
+      table_text(rows, 2), refused.empty() ? "" : "not possible here\n" + refused);
+}
+
+Json knobs_json(const std::vector<KnobPrice>& knobs) {
+  Json json = Json::array();
+  for (const KnobPrice& knob : knobs) {
+    if (!knob.report) {
+      json.push_back({{"instead", knob.name}, {"problem", knob.problem}});
+      continue;
+    }
+    json.push_back({{"instead", knob.name},
+                    {"step_s", knob.report->step.value()},
+                    {"peak_bytes", knob.report->fullest().peak.value()},
+                    {"needed_bytes", Report::needed(knob.report->fullest()).value()},
+                    {"fits", to_text(knob.report->fits)}});
+  }
   return json;
 }
 

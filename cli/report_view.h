@@ -2,16 +2,22 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "simulator/knob_prices.h"
 #include "simulator/report.h"
 
 namespace meshwright {
 
 // As a person reads it: figures, the time budget of the device that finishes last, the memory of
-// the fullest, and what limits the step.
+// the fullest and of each stage, and what limits the step.
 std::string report_text(const Report& report);
 
 // The object `report` of `simulate --json`.
 nlohmann::ordered_json report_json(const Report& report);
+
+// What each choice would cost instead, beside what the report has.
+std::string knobs_text(const Report& report, const std::vector<KnobPrice>& knobs);
+nlohmann::ordered_json knobs_json(const std::vector<KnobPrice>& knobs);
 
 }  // namespace meshwright

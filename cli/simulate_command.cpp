@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -10,30 +9,53 @@
 #include "cli/model_option.h"
 #include "cli/plan_option.h"
 #include "cli/report_view.h"
+#include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
-#include "simulator/check_program.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/plan_file.h"
 #include "simulator/report.h"
+#include "simulator/represent.h"
 #include "simulator/trace_file.h"
 
 namespace meshwright {
 namespace {
 
 constexpr auto kFooter =
-    "Prices come from formulas on the cluster's data sheet values. What cannot be planned ends "
-    "with\n"
-    "exit code 2, a bad file with 20.\n\n"
-    "Example: meshwright simulate --model gpt2 --cluster h100 --plan dp=2,tp=2,pp=2,zero=1 "
-    "--global-batch 32 --seq 1024";
+    "Every device runs its list of tasks (--program shows them); one device of each class of "
+    "equal\n"
+    "ones is played. Prices come from formulas on the cluster's data sheet values. Transfers that\n"
+    "are under way at once share links fairly, and a collective slows the kernels beside it: by\n"
+    "1/(1-0.15) within a node and 1/(1-0.02) across nodes, an assumption. The step is the period "
+    "of\n"
+    "repeated steps. Memory is that of the buffers, 512 MiB for the device's context and 64 MiB "
+    "for\n"
+    "each communicator (assumptions), and what a caching allocator would keep reserved.\n"
+    "What cannot be planned ends with exit code 2, a bad file with 20.\n\n"
+    "Examples:\n"
+    "  meshwright simulate --model gpt2 --cluster h100 --plan dp=2,tp=2,pp=2,zero=1 "
+    "--global-batch 32 --seq 1024\n"
+    "  the same with --explain: what another micro-batch, recomputation, ZeRO stage, sequence\n"
+    "  parallelism or schedule would cost and save";
 
 struct SimulateOptions {
   PlanOptions plan;
   std::string cluster;
-  std::optional<std::string> trace, save_plan;
-  bool program = false;
+  std::optional<std::string> trace, save_plan, dispatch;
+  bool program = false, alone = false, explain = false, all_devices = false;
 };
+
+EngineOptions engine_options(const SimulateOptions& options) {
+  EngineOptions engine = options.alone ? EngineOptions{} : kFullEngine;
+  if (!options.dispatch) return engine;
+  const auto time = parse_quantity<Seconds>(*options.dispatch);
+  if (!time) {
+    throw UsageError(fmt::format("--dispatch {}: expected {}", printable(*options.dispatch),
+                                 expected_text<Seconds>()));
+  }
+  engine.dispatch = *time;
+  return engine;
+}
 
 nlohmann::ordered_json origin_json(const Plan& plan) {
   return {{"model", {{"name", plan.model.name}, {"hash", plan.model.hash}}},
@@ -55,22 +77,30 @@ std::string programs_text(const std::vector<Program>& programs) {
 }
 
 void run(const SimulateOptions& options, const Session& session) {
+  const EngineOptions engine = engine_options(options);
   const OpGraph graph = model_from_option(options.plan.model, session);
   const Model model = make_model(graph);
   const Cluster cluster = cluster_from_option(options.cluster, session);
   const FormulaCosts costs(cluster);
   const Plan plan = plan_from_options(options.plan, graph, model, cluster, costs);
-  const std::vector<Program> programs = lower_all(model, plan);
-  if (const auto problems = check_programs(programs); !problems.empty()) {
-    throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
-  }
   if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan));
-  if (options.program) return print_text(programs_text(programs));
-  const Timeline timeline = simulate(programs, costs);
-  if (options.trace) write_text_file(*options.trace, trace_text(programs, timeline));
-  const Report report = summarize(programs, timeline, cluster);
-  if (!session.json) return print_text(report_text(report));
-  print_json({{"plan", origin_json(plan)}, {"report", report_json(report)}});
+  if (options.program) return print_text(programs_text(lower_all(model, plan)));
+  const Represented represented =
+      options.all_devices ? represent_all(model, plan, cluster) : represent(model, plan, cluster);
+  const Timeline timeline = simulate(represented.scene, costs, engine);
+  if (options.trace) write_text_file(*options.trace, trace_text(represented.programs, timeline));
+  const Report report = summarize(represented.programs, timeline, cluster, kGpuOverheads);
+  std::vector<KnobPrice> knobs;
+  if (options.explain) {
+    const ShortForm form = short_form_of(options.plan, graph);
+    knobs = knob_prices(form.choices, form.batch, {model, cluster, costs, engine, kGpuOverheads});
+  }
+  if (!session.json) {
+    return print_text(report_text(report) + (options.explain ? knobs_text(report, knobs) : ""));
+  }
+  nlohmann::ordered_json document = {{"plan", origin_json(plan)}, {"report", report_json(report)}};
+  if (options.explain) document["knobs"] = knobs_json(knobs);
+  print_json(document);
 }
 
 }  // namespace
@@ -85,6 +115,14 @@ void add_simulate_command(CLI::App& app, Session& session) {
   command->add_flag("--program", options->program, "Print every device's tasks instead");
   command->add_option("--trace", options->trace, "Write the timeline for ui.perfetto.dev");
   command->add_option("--save-plan", options->save_plan, "Write the whole plan to a file");
+  command->add_flag("--explain", options->explain,
+                    "Also simulate every other choice that trades memory against time");
+  command->add_flag("--alone", options->alone,
+                    "Every task takes its price: share no links, slow no kernels, repeat no steps");
+  command->add_option("--dispatch", options->dispatch,
+                      "What the host needs to launch one task, such as \"5 us\" (0 if not given)");
+  command->add_flag("--all-devices", options->all_devices,
+                    "Play every device and not one of each class of equal ones: the same times");
   add_json_option(*command, session);
   command->callback([options, &session] { run(*options, session); });
 }

@@ -234,6 +234,46 @@ void check_total_memory(const JsonInput& root, const Cluster& cluster) {
   if (total > kMostTotalMemory) root.at("nodes").fail("more than 4 EiB of memory in all");
 }
 
+bool has_level(const Cluster& cluster, DeviceId device, const std::string& name) {
+  const auto named = [&](const LinkLevel& level) { return level.name == name; };
+  const NodeType& node = node_type_of(cluster, node_of(cluster, device));
+  return std::ranges::any_of(node.levels, named) || std::ranges::any_of(cluster.network, named);
+}
+
+DeviceException read_exception(const JsonInput& input, const Cluster& cluster) {
+  const auto number = input.at("device").integer(0, device_count(cluster) - 1);
+  DeviceException exception{.device = DeviceId(static_cast<std::size_t>(number))};
+  if (const auto speed = input.find("speed")) exception.speed = share(*speed);
+  if (const auto links = input.find("bandwidth")) {
+    for (const auto& [level, value] : links->fields()) {
+      if (!has_level(cluster, exception.device, level)) {
+        value.fail("no level with this name connects the device");
+      }
+      exception.bandwidth.emplace(level, bandwidth(value));
+    }
+  }
+  if (exception.speed == 1 && exception.bandwidth.empty()) {
+    input.fail("expected a \"speed\" or a \"bandwidth\" that differs");
+  }
+  input.reject_unknown_fields();
+  return exception;
+}
+
+std::vector<DeviceException> read_exceptions(const JsonInput& input, const Cluster& cluster) {
+  std::vector<DeviceException> exceptions;
+  for (const JsonInput& element : input.elements()) {
+    exceptions.push_back(read_exception(element, cluster));
+    const auto same = [&](const DeviceException& other) {
+      return other.device == exceptions.back().device;
+    };
+    if (std::ranges::count_if(exceptions, same) > 1) {
+      element.at("device").fail("a second exception for this device");
+    }
+  }
+  std::ranges::sort(exceptions, {}, &DeviceException::device);
+  return exceptions;
+}
+
 Cluster read_cluster(const JsonInput& root) {
   if (root.required<std::string>("format") != "meshwright-cluster") {
     root.at("format").fail_expected("\"meshwright-cluster\"");
@@ -249,10 +289,12 @@ Cluster read_cluster(const JsonInput& root) {
   if (const auto network = root.find("network")) {
     cluster.network = read_levels(*network, true, source);
   }
+  const auto exceptions = root.find("exceptions");
   root.reject_unknown_fields();
   check_covers(root, "network", cluster.network, node_count(cluster), "nodes");
   check_used(root, cluster);
   check_total_memory(root, cluster);
+  if (exceptions) cluster.exceptions = read_exceptions(*exceptions, cluster);
   return cluster;
 }
 

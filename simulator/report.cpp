@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
+#include <set>
 #include <tuple>
 
 #include "costmodel/checked.h"
 #include "costmodel/cost_model.h"
+#include "simulator/engine/allocator_model.h"
 
 namespace meshwright {
 namespace {
@@ -42,24 +45,93 @@ void add_traffic(DeviceReport& report, const Transfer& transfer, Precision preci
   if (!(chain && first)) report.received_bytes += bytes;
 }
 
-DeviceReport device_report(const Program& program, const DeviceTimeline& timeline, Seconds step,
-                           const Cluster& cluster) {
-  DeviceReport report{.device = program.device,
-                      .capacity = device_type_of(cluster, program.device).memory.value,
-                      .by_component = {},
-                      .parts = time_parts(program, timeline, step)};
+// Groups of collectives, and one more for all that is sent and received between two.
+std::int64_t communicator_count(const Program& program) {
+  std::set<std::vector<DeviceId>> groups;
+  bool pairs = false;
+  for (const Transfer& transfer : program.transfers) {
+    const bool pair = transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
+    pairs |= pair;
+    if (!pair && transfer.group.size() > 1) groups.insert(transfer.group);
+  }
+  return static_cast<std::int64_t>(groups.size()) + (pairs ? 1 : 0);
+}
+
+void add_memory(DeviceReport& report, const Program& program, const DeviceTimeline& timeline,
+                const MemoryOverheads& overheads) {
   for (const MemorySample& sample : timeline.memory) {
     if (total(sample.bytes) <= report.peak) continue;
     report.peak = total(sample.bytes);
     report.by_component = sample.bytes;
     report.peak_time = sample.time;
   }
+  report.reserved =
+      overheads.caching_allocator ? std::max(report.peak, reserved_bytes(program)) : report.peak;
+  report.context = overheads.context;
+  report.communicators = overheads.communicator * communicator_count(program);
+  report.peak += report.context + report.communicators;
+}
+
+DeviceReport device_report(const Program& program, const DeviceTimeline& timeline, Seconds step,
+                           const Cluster& cluster, const MemoryOverheads& overheads) {
+  DeviceReport report{.device = program.device,
+                      .count = timeline.count,
+                      .stage = program.tasks.empty() ? 0 : program.tasks.front().key.stage,
+                      .capacity = device_type_of(cluster, program.device).memory.value,
+                      .by_component = {},
+                      .parts = time_parts(program, timeline, step)};
+  add_memory(report, program, timeline, overheads);
   for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::Transfer) {
       add_traffic(report, program.transfer(task), program.precision);
     }
   }
   return report;
+}
+
+// "layers.3.attention.qkv" is in "layers.3".
+std::string layer_of(const std::string& name) {
+  const auto dot = name.find('.');
+  if (dot == name.npos) return "";
+  const auto end = name.find_first_not_of("0123456789", dot + 1);
+  return end == dot + 1 ? "" : name.substr(0, end);
+}
+
+// Buffers that the device holds at a moment of the step, also those left by the step before.
+std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& program,
+                                                                const DeviceTimeline& timeline,
+                                                                Seconds step, Seconds moment) {
+  std::vector<std::optional<TaskSpan>> lives(program.buffers.size());
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      auto& life = lives[id.index()];
+      if (!life) life = timeline.tasks[t];
+      life->start = std::min(life->start, timeline.tasks[t].start);
+      life->finish = std::max(life->finish, timeline.tasks[t].finish);
+    }
+  }
+  const auto holds = [](const TaskSpan& life, Seconds at) {
+    return life.start <= at && at < life.finish;
+  };
+  std::vector<std::pair<std::string, Bytes>> layers;
+  Bytes others;
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.component != Component::Activations || buffer.persistent || !lives[b]) continue;
+    if (!holds(*lives[b], moment) && !holds(*lives[b], moment + step)) continue;
+    const Bytes bytes = bytes_of(buffer, program.precision);
+    const std::string layer = layer_of(buffer.name);
+    const auto found = std::ranges::find(layers, layer, &std::pair<std::string, Bytes>::first);
+    if (layer.empty()) {
+      others += bytes;
+    } else if (found == layers.end()) {
+      layers.emplace_back(layer, bytes);
+    } else {
+      found->second += bytes;
+    }
+  }
+  if (others > 0_B) layers.emplace_back("others", others);
+  return layers;
 }
 
 Seconds finish_of(const DeviceTimeline& device) {
@@ -79,11 +151,13 @@ std::size_t last_device(const Report& report, const Timeline& timeline) {
   return last;
 }
 
-double fullness(const DeviceReport& device) { return device.peak / device.capacity; }
+double fullness(const DeviceReport& device) { return Report::needed(device) / device.capacity; }
 
-Fit fit_of(const DeviceReport& device) {
-  if (device.peak > device.capacity) return Fit::No;
-  return fullness(device) > 1 - kCloseShare ? Fit::Close : Fit::Yes;
+Fit fit_of(const Report& report) {
+  const bool too_much = std::ranges::any_of(
+      report.devices, [](const DeviceReport& device) { return device.peak > device.capacity; });
+  if (too_much) return Fit::No;
+  return fullness(report.fullest()) > 1 - kCloseShare ? Fit::Close : Fit::Yes;
 }
 
 void add_rates(Report& report) {
@@ -93,8 +167,12 @@ void add_rates(Report& report) {
   report.mfu = report.model_flops / (step * report.peak.value());
   report.hfu = report.executed_flops / (step * report.peak.value());
   Seconds idle;
-  for (const DeviceReport& device : report.devices) idle += device.parts.idle;
-  report.bubble = idle / report.step / static_cast<double>(report.devices.size());
+  double devices = 0;
+  for (const DeviceReport& device : report.devices) {
+    idle += device.parts.idle * static_cast<double>(device.count);
+    devices += static_cast<double>(device.count);
+  }
+  report.bubble = idle / report.step / devices;
 }
 
 }  // namespace
@@ -112,7 +190,7 @@ std::string_view to_text(Fit fit) {
 }
 
 Report summarize(std::span<const Program> programs, const Timeline& timeline,
-                 const Cluster& cluster) {
+                 const Cluster& cluster, const MemoryOverheads& overheads) {
   assert(!programs.empty() && programs.size() == timeline.devices.size());
   const BatchPlace& batch = programs[0].batch;
   Report report{.step = timeline.step,
@@ -120,16 +198,21 @@ Report summarize(std::span<const Program> programs, const Timeline& timeline,
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const Program& program = programs[i];
     const FlopSums work = flops_of_tasks(program);
-    report.model_flops += 3 * work.forward;
-    report.executed_flops += work.all;
-    report.peak += peak_of(device_type_of(cluster, program.device), program.precision);
-    report.devices.push_back(device_report(program, timeline.devices[i], timeline.step, cluster));
+    const auto count = static_cast<double>(timeline.devices[i].count);
+    report.model_flops += 3 * work.forward * count;
+    report.executed_flops += work.all * count;
+    report.peak += peak_of(device_type_of(cluster, program.device), program.precision) * count;
+    report.devices.push_back(
+        device_report(program, timeline.devices[i], timeline.step, cluster, overheads));
   }
   add_rates(report);
   report.last_device = last_device(report, timeline);
   const auto fullest = std::ranges::max_element(report.devices, {}, fullness);
   report.fullest_device = static_cast<std::size_t>(fullest - report.devices.begin());
-  report.fits = fit_of(report.fullest());
+  report.activations_by_layer =
+      activations_by_layer(programs[report.fullest_device], timeline.devices[report.fullest_device],
+                           timeline.step, report.fullest().peak_time);
+  report.fits = fit_of(report);
   return report;
 }
 

@@ -42,6 +42,12 @@ std::string source_hash(const Cluster& cluster) {
     hash.add(fmt::format("{} {}", group.type, group.count));
   }
   for (const LinkLevel& level : cluster.network) add(hash, level);
+  for (const DeviceException& exception : cluster.exceptions) {
+    hash.add(fmt::format("{} {}", exception.device.index(), exception.speed));
+    for (const auto& [name, bandwidth] : exception.bandwidth) {
+      hash.add(fmt::format("{} {}", name, bandwidth.value()));
+    }
+  }
   return text_of(hash);
 }
 

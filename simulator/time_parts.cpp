@@ -37,6 +37,77 @@ std::vector<TaskSpan> gaps_between(const std::vector<Stretch>& stretches, Second
   return gaps;
 }
 
+// Pieces of a span that lie in the step, where what is beyond its end is at its start.
+void add_wrapped(TaskSpan span, const Task& task, Seconds step, std::vector<Stretch>& stretches) {
+  if (step > Seconds(0) && span.start >= step) span = {span.start - step, span.finish - step};
+  if (step > Seconds(0) && span.finish > step) {
+    stretches.push_back({{Seconds(0), span.finish - step}, &task});
+    span.finish = step;
+  }
+  stretches.push_back({span, &task});
+}
+
+// When the kernels of the compute lane could have started but for their host, up to when they did.
+std::vector<TaskSpan> launch_waits(const Program& program, const DeviceTimeline& device) {
+  std::vector<TaskSpan> waits;
+  if (device.dispatch == Seconds(0)) return waits;
+  Seconds free;  // of the lane
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
+    if (task.lane != LaneId(0)) continue;
+    Seconds ready = free;
+    for (const TaskId wait : program.waits_of(task)) {
+      ready = std::max(ready, device.tasks[wait.index()].finish);
+    }
+    const Seconds launched = device.first_launch + device.dispatch * static_cast<double>(i);
+    const TaskSpan wait{ready, std::min(device.tasks[i].start, launched)};
+    if (wait.finish > wait.start) waits.push_back(wait);
+    free = device.tasks[i].finish;
+  }
+  return waits;
+}
+
+// Adds up what of idle time, given piece by piece in order, was waiting for the host.
+class IdleTime {
+ public:
+  IdleTime(std::vector<TaskSpan> launch_waits, TimeParts& parts)
+      : waits_(std::move(launch_waits)), parts_(parts) {}
+
+  void add(Seconds from, Seconds to) {
+    Seconds waited;
+    while (next_ < waits_.size() && waits_[next_].finish <= from) ++next_;
+    for (std::size_t i = next_; i < waits_.size() && waits_[i].start < to; ++i) {
+      waited += std::min(to, waits_[i].finish) - std::max(from, waits_[i].start);
+    }
+    parts_.dispatch += waited;
+    parts_.idle += to - from - waited;
+  }
+
+ private:
+  std::vector<TaskSpan> waits_;
+  std::size_t next_ = 0;
+  TimeParts& parts_;
+};
+
+void add_kernels(const Program& program, const std::vector<Stretch>& kernels, TimeParts& parts) {
+  for (const Stretch& kernel : kernels) {
+    const Seconds time = kernel.span.finish - kernel.span.start;
+    if (kernel.task->recompute) {
+      parts.recomputation += time;
+    } else {
+      parts.kernels[program.kernel(*kernel.task).part] += time;
+    }
+  }
+}
+
+void add_exposed(const Program& program, const Stretch& transfer, Seconds time, TimeParts& parts) {
+  if (transfer.task->recompute) {
+    parts.recomputation += time;
+  } else {
+    parts.transfers[program.transfer(*transfer.task).purpose] += time;
+  }
+}
+
 }  // namespace
 
 TimeParts time_parts(const Program& program, const DeviceTimeline& device, Seconds step) {
@@ -49,17 +120,16 @@ TimeParts time_parts(const Program& program, const DeviceTimeline& device, Secon
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
     if (task.kind == TaskKind::Transfer) {
-      transfers.push_back({device.tasks[i], &task});
+      add_wrapped(device.tasks[i], task, step, transfers);
       parts.transfers[program.transfer(task).purpose] = Seconds(0);
     } else if (task.lane == LaneId(0)) {
-      kernels.push_back({device.tasks[i], &task});
+      add_wrapped(device.tasks[i], task, step, kernels);
     }
   }
   kernels = without_overlap(std::move(kernels));
   transfers = without_overlap(std::move(transfers));
-  for (const Stretch& kernel : kernels) {
-    parts.kernels[program.kernel(*kernel.task).part] += kernel.span.finish - kernel.span.start;
-  }
+  add_kernels(program, kernels, parts);
+  IdleTime idle(launch_waits(program, device), parts);
   std::size_t next = 0;
   for (const TaskSpan& gap : gaps_between(kernels, step)) {
     Seconds covered = gap.start;
@@ -67,19 +137,19 @@ TimeParts time_parts(const Program& program, const DeviceTimeline& device, Secon
       const Seconds from = std::max(covered, transfers[next].span.start);
       const Seconds to = std::min(gap.finish, transfers[next].span.finish);
       if (to > from) {
-        parts.idle += from - covered;
-        parts.transfers[program.transfer(*transfers[next].task).purpose] += to - from;
+        idle.add(covered, from);
+        add_exposed(program, transfers[next], to - from, parts);
         covered = to;
       }
       if (transfers[next].span.finish > gap.finish) break;
     }
-    parts.idle += gap.finish - covered;
+    idle.add(covered, gap.finish);
   }
   return parts;
 }
 
 Seconds kernel_time(const TimeParts& parts) {
-  Seconds sum;
+  Seconds sum = parts.recomputation;
   for (const auto& [part, time] : parts.kernels) sum += time;
   return sum;
 }
@@ -92,6 +162,8 @@ std::vector<std::pair<std::string, Seconds>> named_parts(const TimeParts& parts)
   for (const auto& [purpose, time] : parts.transfers) {
     named.emplace_back(std::string(to_text(purpose)) + "_transfer", time);
   }
+  named.emplace_back("recomputation", parts.recomputation);
+  named.emplace_back("dispatch", parts.dispatch);
   named.emplace_back("idle", parts.idle);
   return named;
 }

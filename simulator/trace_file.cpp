@@ -17,7 +17,10 @@ class TraceWriter {
  public:
   void add(const Program& program, const DeviceTimeline& device) {
     device_ = program.device.index();
-    metadata("process_name", 0, fmt::format("device {}", device_));
+    metadata("process_name", 0,
+             device.count == 1
+                 ? fmt::format("device {}", device_)
+                 : fmt::format("device {} and {} equal ones", device_, device.count - 1));
     for (std::size_t lane = 0; lane < program.lanes.size(); ++lane) {
       metadata("thread_name", lane, program.lanes[lane]);
     }

@@ -69,11 +69,16 @@ Timeline simulate(const Scene& scene, const CostModel& costs, const EngineOption
 
   const std::vector<TaskSpan>& spans = played.steps.back();
   const Seconds origin = options.repeat ? start_of(spans) : Seconds(0);
+  const std::size_t played_before = played.steps.size() - 1;
   Timeline timeline{.step = options.repeat ? period_of(score, played) : end_of(spans)};
   for (std::size_t p = 0; p < scene.programs.size(); ++p) {
     DeviceTimeline& device = timeline.devices.emplace_back();
     device.device = scene.programs[p].device;
     device.count = scene.counts[p];
+    device.dispatch = options.dispatch;
+    device.first_launch =
+        options.dispatch * static_cast<double>(scene.programs[p].tasks.size() * played_before + 1) -
+        origin;
     device.tasks.assign(spans.begin() + score.program_first[p],
                         spans.begin() + score.program_first[p + 1]);
     if (options.repeat) {

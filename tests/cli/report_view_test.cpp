@@ -10,6 +10,7 @@ DeviceReport device(std::size_t index, Bytes activations) {
           .capacity = 16_GiB,
           .peak = 4_GiB + activations,
           .by_component = {4_GiB, 0_B, 0_B, activations, 0_B, 0_B},
+          .reserved = 4_GiB + activations,
           .peak_time = 1.0_s,
           .parts = {.kernels = {{KernelPart::Forward, 1.0_s},
                                 {KernelPart::InputGradient, 1.0_s},
@@ -39,10 +40,15 @@ bool contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("the report shows figures, time, memory and the limit") {
+  // Of 90 columns 25, 50, 62.5 and 75 % are 22.5, 45, 56.25 and 67.5.
   const std::string expected =
       "step 4 s, 1.024 k tokens/s, MFU 25.0 %, HFU 50.0 %, bubble 12.5 %\n"
       "\n"
       "time of device 1, which finishes last\n"
+      "  [" +
+      std::string(23, 'f') + std::string(22, 'i') + std::string(11, 'o') + std::string(12, 't') +
+      std::string(22, '.') +
+      "]\n"
       "  forward          1 s     25.0 %  ##########\n"
       "  input gradient   1 s     25.0 %  ##########\n"
       "  optimizer        500 ms  12.5 %  #####\n"
@@ -66,13 +72,46 @@ TEST_CASE("the report says what does not fit and what else can limit a step") {
   report.devices[0].peak = 17_GiB;
   CHECK(contains(report_text(report), "17 GiB of 16 GiB: does not fit, 1 GiB too much\n"));
   report.fits = Fit::Close;
-  report.devices[0].peak = 15872_MiB;
+  report.devices[0].peak = report.devices[0].reserved = 15872_MiB;
   CHECK(contains(report_text(report), "too close to call, 512 MiB to spare\n"));
+  report.devices[0].reserved = 17_GiB;
+  CHECK(contains(report_text(report),
+                 "too close to call: the allocator would want 1 GiB too much\n"));
+  report.devices[1].parts.dispatch = 2.75_s;
+  CHECK(contains(report_text(report), "waiting for the host to launch tasks, 68.8 % of it\n"));
   report.devices[1].parts.idle = 3.0_s;
   CHECK(contains(report_text(report), "the step: waiting for other devices, 75.0 % of it\n"));
   report.devices[1].parts.transfers[Purpose::Gradients] = 3.5_s;
   CHECK(contains(report_text(report),
                  "the step: waiting for gradients transfers that nothing hides, 87.5 % of it\n"));
+}
+
+TEST_CASE("stages are shown with what fills their memory") {
+  Report report = example();
+  report.devices[0].context = 2_GiB;
+  report.devices[0].reserved = 13_GiB;
+  report.devices[0].count = 4;
+  report.devices[1].stage = 1;
+  report.activations_by_layer = {{"layers.0", 5_GiB}, {"others", 3_GiB}};
+  const std::string text = report_text(report);
+  // Of 40 columns: 10 weights, 20 activations, 5 context, and 1 of 13 GiB reserved is 2.5.
+  CHECK(contains(text, "  0      0       15 GiB  [WWWWWWWWWWAAAAAAAAAAAAAAAAAAAACCCCCrrr..]\n"));
+  CHECK(contains(text, "  1      1       6 GiB   [WWWWWWWWWWAAAAA.........................]\n"));
+  CHECK(contains(text, "memory of device 0 (one of 4 equal ones), the fullest"));
+  CHECK(contains(text, "activations by layer: layers.0 5 GiB, others 3 GiB\n"));
+}
+
+TEST_CASE("the price of a choice is shown as a difference") {
+  Report other = example();
+  other.step = 5.0_s;
+  other.devices[0].reserved = 10_GiB;
+  const std::vector<KnobPrice> knobs = {{.name = "recompute=full", .report = other},
+                                        {.name = "zero=3", .problem = "no replicas"}};
+  const std::string text = knobs_text(example(), knobs);
+  CHECK(contains(text, "  recompute=full  5 s   + 1 s  10 GiB  - 2 GiB  yes\n"));
+  CHECK(contains(text, "not possible here\n  zero=3: no replicas\n"));
+  CHECK(knobs_json(knobs).at(0).at("step_s") == 5.0);
+  CHECK(knobs_json(knobs).at(1).at("problem") == "no replicas");
 }
 
 TEST_CASE("the report as JSON has the fields scripts rely on") {

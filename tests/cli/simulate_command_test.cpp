@@ -40,7 +40,9 @@ TEST_CASE("simulate reports the fields that scripts rely on, and its parts add u
   for (const char* field : {"mfu", "hfu", "bubble", "capacity_bytes"})
     CHECK(report.contains(field));
   CHECK(report.at("fits") == "yes");
-  REQUIRE(report.at("devices").size() == 8);
+  std::int64_t devices = 0;
+  for (const json& entry : report.at("devices")) devices += entry.at("count").get<std::int64_t>();
+  CHECK(devices == 8);
   const json& device = report.at("devices")[0];
   std::int64_t bytes = 0;
   for (const auto& [name, part] : device.at("by_component").items()) {
@@ -48,6 +50,54 @@ TEST_CASE("simulate reports the fields that scripts rely on, and its parts add u
   }
   CHECK(bytes == device.at("peak_bytes"));
   CHECK(document.at("plan").at("model").at("name") == "gpt2-tiny");
+}
+
+TEST_CASE("one device of each class and every device give the same report") {
+  const std::string plan = kSmall + "dp=4,tp=2 --json";
+  const json some = json::parse(run_program(plan).out).at("report");
+  const json all = json::parse(run_program(plan + " --all-devices").out).at("report");
+  CHECK(all.at("devices").size() == 8);
+  CHECK(some.at("devices").size() == 2);
+  CHECK(some.at("step_s") == all.at("step_s"));
+  CHECK(some.at("parts_s") == all.at("parts_s"));
+  CHECK(some.at("mfu").get<double>() == Approx(all.at("mfu").get<double>()).epsilon(1e-12));
+}
+
+TEST_CASE("prices alone are never slower, a slow host always is") {
+  const auto step = [](const std::string& options) {
+    return json::parse(run_program(kSmall + "dp=2,tp=2,pp=2 --json " + options).out)
+        .at("report")
+        .at("step_s")
+        .get<double>();
+  };
+  CHECK(step("--alone") <= step(""));
+  CHECK(step("--dispatch \"1 ms\"") > 2 * step(""));
+  check_error(kSmall + "dp=1 --dispatch 5", 2, "--dispatch 5: expected a time such as");
+}
+
+TEST_CASE("explain simulates the other choices and says what is not possible") {
+  const ProgramOutput text = run_program(kSmall + "dp=2,tp=2,pp=2 --explain");
+  REQUIRE(text.exit_code == 0);
+  CHECK_THAT(text.out, Contains("the price of each choice"));
+  for (const char* knob : {"microbatch=2", "recompute=full", "zero=3", "schedule=gpipe"}) {
+    CHECK_THAT(text.out, Contains(knob));
+  }
+  const json document = json::parse(run_program(kSmall + "dp=2,tp=2,pp=2 --explain --json").out);
+  const double step = document.at("report").at("step_s").get<double>();
+  bool recomputed = false;
+  for (const json& knob : document.at("knobs")) {
+    CHECK(knob.contains("problem") != knob.contains("step_s"));
+    if (knob.at("instead") != "recompute=full") continue;
+    recomputed = true;
+    CHECK(knob.at("step_s").get<double>() > step);  // computing again takes time
+    CHECK(knob.at("peak_bytes") <= document.at("report").at("devices")[0].at("peak_bytes"));
+  }
+  CHECK(recomputed);
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "plan.json").string();
+  CHECK(run_program(kSmall + "dp=2 --save-plan " + file).exit_code == 0);
+  check_error("simulate --model gpt2-tiny --cluster h100 --explain --plan " + file, 2,
+              "expected a short form such as dp=2,tp=2, found a file");
 }
 
 TEST_CASE("a saved plan simulates and lowers as its short form does") {

@@ -239,6 +239,32 @@ TEST_CASE("a file that contradicts itself is told where") {
         "c.json: device_types.d.peak: expected the peak of at least one precision");
 }
 
+TEST_CASE("single devices may be slower than their type says") {
+  json file = small_file();
+  file["exceptions"] = json::parse(
+      R"([{"device": 5, "bandwidth": {"net": "1 GB/s"}}, {"device": 2, "speed": 0.5}])");
+  const Cluster cluster = parse(file);
+  REQUIRE(cluster.exceptions.size() == 2);
+  CHECK(cluster.exceptions[0].device == DeviceId(2));
+  CHECK(speed_of(cluster, DeviceId(2)) == 0.5);
+  CHECK(speed_of(cluster, DeviceId(5)) == 1);
+  CHECK(bandwidth_of(cluster, {std::nullopt, 0}, DeviceId(5)) == 1.0_GBps);
+  CHECK(bandwidth_of(cluster, {std::nullopt, 0}, DeviceId(4)) == 12.5_GBps);
+
+  const auto problem = [](const char* exceptions) {
+    return problem_with("/exceptions", json::parse(exceptions));
+  };
+  CHECK(problem(R"([{"device": 8, "speed": 0.5}])").starts_with("c.json: exceptions[0].device: "));
+  CHECK(problem(R"([{"device": 1, "speed": 0}])") ==
+        "c.json: exceptions[0].speed: must be more than zero");
+  CHECK(problem(R"([{"device": 1}])") ==
+        "c.json: exceptions[0]: expected a \"speed\" or a \"bandwidth\" that differs");
+  CHECK(problem(R"([{"device": 1, "bandwidth": {"spine": "1 GB/s"}}])") ==
+        "c.json: exceptions[0].bandwidth.spine: no level with this name connects the device");
+  CHECK(problem(R"([{"device": 1, "speed": 0.5}, {"device": 1, "speed": 0.6}])") ==
+        "c.json: exceptions[1].device: a second exception for this device");
+}
+
 TEST_CASE("types and names that nothing uses are errors") {
   CHECK(problem_with("/node_types/m", {{"device", "d"}, {"devices", 1}}) ==
         "c.json: node_types.m: no group of nodes is of this type");

@@ -88,9 +88,9 @@ TEST_CASE("a moment belongs to the kernel, else to the first transfer under way,
   const Report report = play({builder.program()}, costs);
   CHECK(report.step == 10.0_s);
   const std::vector<std::pair<std::string, Seconds>> expected = {
-      {"forward", 2.0_s},   {"input_gradient", 0.0_s},     {"weight_gradient", 1.0_s},
-      {"optimizer", 3.0_s}, {"gradients_transfer", 3.0_s}, {"weights_transfer", 1.0_s},
-      {"idle", 0.0_s}};
+      {"forward", 2.0_s},       {"input_gradient", 0.0_s},     {"weight_gradient", 1.0_s},
+      {"optimizer", 3.0_s},     {"gradients_transfer", 3.0_s}, {"weights_transfer", 1.0_s},
+      {"recomputation", 0.0_s}, {"dispatch", 0.0_s},           {"idle", 0.0_s}};
   CHECK(named_parts(report.last().parts) == expected);
   CHECK(report.bubble == 0);
 }

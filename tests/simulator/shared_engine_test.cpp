@@ -1,0 +1,141 @@
+#include <catch2/catch.hpp>
+
+#include "simulator/engine/simulate.h"
+#include "simulator/report.h"
+#include "tests/costmodel/cluster_examples.h"
+#include "tests/simulator/program_builder.h"
+
+namespace meshwright {
+namespace {
+
+Cluster one_node() {
+  return {
+      .name = "node", .node_types = {node_of_devices("node", 4)}, .nodes = {{0, 1}}, .network = {}};
+}
+
+FixedCosts costs_of(std::map<std::string, Seconds> kernels, Seconds latency = {}) {
+  FixedCosts costs;
+  costs.kernels = std::move(kernels);
+  costs.latency = latency;
+  return costs;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel is slower while a collective of its device is under way") {
+  std::vector<Program> programs;
+  for (std::size_t device = 0; device < 2; ++device) {
+    ProgramBuilder builder(device);
+    builder.transfer({.group = device_ids({0, 1})}, "ring");
+    builder.kernel({.name = "work"});
+    programs.push_back(builder.program());
+  }
+  const FixedCosts costs = costs_of({{"work", 1.0_s}}, 0.5_s);
+  const EngineOptions options{.slow_down_inside_node = 1.25, .slow_down_across_nodes = 7};
+  const Timeline timeline = simulate(programs, costs, one_node(), options);
+  // 0.5 s at 1/1.25 is 0.4 s of work; 0.6 s are left.
+  CHECK(timeline.devices[0].tasks[1].finish.value() == Approx(1.1).epsilon(1e-12));
+  // All kernels of other lanes and those after the collective take their own time.
+  ProgramBuilder alone(0);
+  alone.transfer({.group = device_ids({0, 1})}, "ring");
+  alone.kernel({.name = "work"}, {}, {}, {}, "copy");
+  programs[0] = alone.program();
+  CHECK(simulate(programs, costs, one_node(), options).devices[0].tasks[1] ==
+        TaskSpan{0.0_s, 1.0_s});
+}
+
+TEST_CASE("a send slows no kernel") {
+  std::vector<Program> programs;
+  for (std::size_t device = 0; device < 2; ++device) {
+    ProgramBuilder builder(device);
+    builder.transfer({.kind = device == 0 ? TransferKind::Send : TransferKind::Receive,
+                      .group = device_ids({0, 1})},
+                     "pair");
+    builder.kernel({.name = "work"});
+    programs.push_back(builder.program());
+  }
+  const Timeline timeline = simulate(programs, costs_of({{"work", 1.0_s}}, 0.5_s), one_node(),
+                                     {.slow_down_inside_node = 2});
+  CHECK(timeline.devices[0].tasks[1] == TaskSpan{0.0_s, 1.0_s});
+}
+
+TEST_CASE("the step is as long as the device's chain or the host's, whichever is longer") {
+  ProgramBuilder builder(0);
+  for (int i = 0; i < 10; ++i) builder.kernel({.name = "work"});
+  const std::vector<Program> programs = {builder.program()};
+  const FixedCosts costs = costs_of({{"work", 0.5_s}});
+  const auto step = [&](Seconds dispatch) {
+    return simulate(programs, costs, one_node(), {.dispatch = dispatch}).step;
+  };
+  CHECK(step(0.0_s) == 5.0_s);
+  CHECK(step(0.25_s) == 5.25_s);  // the first launch, then the device is never short of work
+  CHECK(step(2.0_s) == 20.5_s);   // ten launches and the last kernel
+  // Repeated steps: the host goes on at once.
+  CHECK(simulate(programs, costs, one_node(), {.dispatch = 2.0_s, .repeat = true}).step == 20.0_s);
+  CHECK(simulate(programs, costs, one_node(), {.dispatch = 0.25_s, .repeat = true}).step == 5.0_s);
+
+  const Timeline late = simulate(programs, costs, one_node(), {.dispatch = 2.0_s});
+  const Report report = summarize(programs, late, one_node());
+  CHECK(report.last().parts.dispatch.value() == Approx(15.5));  // 20.5 s less ten kernels
+  CHECK(report.last().parts.idle.value() == Approx(0).margin(1e-12));
+  CHECK(report.bubble == Approx(0).margin(1e-12));
+}
+
+TEST_CASE("a repeated step counts what runs beside the next one once") {
+  // a reads one weight, b another, which is gathered after b.
+  ProgramBuilder builder(0);
+  const BufferId first = builder.buffer("first", 1, Component::Weights, true);
+  const BufferId second = builder.buffer("second", 1, Component::Weights, true);
+  builder.kernel({.operands = {{}}, .name = "a"}, {first});
+  const TaskId b = builder.kernel({.operands = {{}}, .name = "b"}, {second});
+  builder.transfer({.group = device_ids({0})}, "ring", {second}, {b});
+  const std::vector<Program> programs = {builder.program()};
+  const FixedCosts costs = costs_of({{"a", 1.0_s}, {"b", 1.0_s}}, 1.5_s);
+  // Once: a 0-1, b 1-2, gather 2-3.5. Then a 2-3 beside it, b 3.5-4.5, gather 4.5-6.
+  CHECK(simulate(programs, costs).step == 3.5_s);
+  const Timeline timeline = simulate(programs, costs, one_node(), {.repeat = true});
+  CHECK(timeline.step == 2.5_s);
+  CHECK(timeline.devices[0].tasks ==
+        std::vector<TaskSpan>{{0.0_s, 1.0_s}, {1.5_s, 2.5_s}, {2.5_s, 4.0_s}});
+  // Of the 2.5 s two are kernels; the gather shows for half a second.
+  const TimeParts parts = summarize(programs, timeline, one_node()).last().parts;
+  CHECK(parts.kernels.at(KernelPart::Forward) == 2.0_s);
+  CHECK(parts.transfers.at(Purpose::Tensor) == 0.5_s);
+  CHECK(parts.idle == 0.0_s);
+}
+
+TEST_CASE("what is recomputed is told apart, and does not count as the model's work") {
+  ProgramBuilder builder(0);
+  const Kernel matmul{
+      .kind = KernelKind::Matmul,
+      .operands = {dense_operand({100, 100}), dense_operand({100, 100}), dense_operand({100, 100})},
+      .name = "work"};
+  builder.kernel(matmul);
+  builder.kernel(matmul);
+  builder.program().tasks[1].recompute = true;
+  const std::vector<Program> programs = {builder.program()};
+  const FixedCosts costs = costs_of({{"work", 1.0_s}});
+  const Report report = summarize(programs, simulate(programs, costs), one_node());
+  CHECK(report.last().parts.kernels.at(KernelPart::Forward) == 1.0_s);
+  CHECK(report.last().parts.recomputation == 1.0_s);
+  CHECK(report.model_flops == 3 * 2e6);
+  CHECK(report.executed_flops == 2 * 2e6);
+}
+
+TEST_CASE("memory that outlives the step is there at the start of the next") {
+  ProgramBuilder builder(0);
+  const BufferId weight = builder.buffer("weight", 1, Component::Weights, true);
+  const BufferId moved = builder.buffer("moved", 10, Component::Transfers);
+  const TaskId work = builder.kernel({.operands = {{}}, .name = "a"}, {weight});
+  builder.transfer({.group = device_ids({0})}, "ring", {moved}, {work});
+  const std::vector<Program> programs = {builder.program()};
+  const Timeline timeline =
+      simulate(programs, costs_of({{"a", 1.0_s}}, 0.5_s), one_node(), {.repeat = true});
+  // The transfer 1-1.5 runs beside the next kernel 1-2: the step is 1 s.
+  REQUIRE(timeline.step == 1.0_s);
+  const std::vector<MemorySample> expected = {{0.0_s, {4_B, 0_B, 0_B, 0_B, 40_B, 0_B}},
+                                              {0.5_s, {4_B, 0_B, 0_B, 0_B, 0_B, 0_B}}};
+  CHECK(timeline.devices[0].memory == expected);
+}
+
+}  // namespace meshwright
