@@ -219,7 +219,8 @@ Json device_json(const DeviceReport& device) {
 // "+ 1.5 GiB", "- 3 ms".
 template <class Q>
 std::string difference(Q now, Q then) {
-  if (now == then) return "same";
+  const double change = now / then - 1;
+  if (now == then || std::abs(change) < 1e-9) return "same";
   return now > then ? "+ " + to_text(now - then) : "- " + to_text(then - now);
 }
 

@@ -97,6 +97,18 @@ std::string layer_of(const std::string& name) {
   return end == dot + 1 ? "" : name.substr(0, end);
 }
 
+// By buffer: the op of the first kernel that uses it, which in a checked program writes it.
+std::vector<std::string> ops_of_buffers(const Program& program) {
+  std::vector<std::string> ops(program.buffers.size());
+  for (const Task& task : program.tasks) {
+    if (task.kind != TaskKind::Kernel) continue;
+    for (const BufferId id : program.operands_of(task)) {
+      if (ops[id.index()].empty()) ops[id.index()] = program.kernel(task).name;
+    }
+  }
+  return ops;
+}
+
 // Buffers that the device holds at a moment of the step, also those left by the step before.
 std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& program,
                                                                 const DeviceTimeline& timeline,
@@ -113,6 +125,7 @@ std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& p
   const auto holds = [](const TaskSpan& life, Seconds at) {
     return life.start <= at && at < life.finish;
   };
+  const std::vector<std::string> ops = ops_of_buffers(program);
   std::vector<std::pair<std::string, Bytes>> layers;
   Bytes others;
   for (std::size_t b = 0; b < lives.size(); ++b) {
@@ -120,7 +133,7 @@ std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& p
     if (buffer.component != Component::Activations || buffer.persistent || !lives[b]) continue;
     if (!holds(*lives[b], moment) && !holds(*lives[b], moment + step)) continue;
     const Bytes bytes = bytes_of(buffer, program.precision);
-    const std::string layer = layer_of(buffer.name);
+    const std::string layer = layer_of(ops[b]);
     const auto found = std::ranges::find(layers, layer, &std::pair<std::string, Bytes>::first);
     if (layer.empty()) {
       others += bytes;
