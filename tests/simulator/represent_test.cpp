@@ -40,10 +40,13 @@ TEST_CASE("one device of each class tells the times and the memory of all, to th
   const auto law = [] {
     if (*rc::gen::inRange(0, cases(3, 1)) != 0) return;  // a third, unless all are asked for
     const Model model = small_gpt({.layers = 4, .dropout = 0, .tied = *rc::gen::arbitrary<bool>()});
-    const RandomChoices choices = random_choices();
+    RandomChoices choices = random_choices();
+    if (*rc::gen::arbitrary<bool>()) choices.text += ",sequence_parallel=true";
+    choices.text += *rc::gen::element<std::string>("", ",recompute=full", ",recompute=selective");
     const PlanChoices parsed = parse_plan_choices(choices.text);
     const Cluster cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp);
-    const BatchChoice batch{choices.global_batch, 8, Precision::FP32};
+    const BatchChoice batch{choices.global_batch, *rc::gen::element<std::int64_t>(8, 9),
+                            *rc::gen::element(Precision::FP32, Precision::BF16)};
     const FormulaCosts costs(cluster);
     RC_PRE(check_choices(parsed, batch, model, cluster).empty());
     const Plan plan = resolve(parsed, batch, model, cluster, costs);
