@@ -302,6 +302,7 @@ std::int64_t JsonInput::integer(std::int64_t least, std::int64_t most) const {
 bool JsonInput::is_object() const { return value_->is_object(); }
 bool JsonInput::is_array() const { return value_->is_array(); }
 bool JsonInput::is_string() const { return value_->is_string(); }
+bool JsonInput::is_null() const { return value_->is_null(); }
 
 void JsonInput::fail_expected(std::string_view expected) const {
   fail(fmt::format("expected {}, found {}", expected, found_text(*value_)));

@@ -74,6 +74,7 @@ class JsonInput {
   bool is_object() const;
   bool is_array() const;
   bool is_string() const;
+  bool is_null() const;
 
   // Throws `file: field: expected ..., found ...`.
   [[noreturn]] void fail_expected(std::string_view expected) const;
