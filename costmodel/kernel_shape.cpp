@@ -81,7 +81,7 @@ Shape rope_shape(const Shape& sizes) {
 std::int64_t real_elements(const Kernel& kernel) {
   std::int64_t count = 0;
   for (const Operand& operand : kernel.operands) {
-    if (operand.element == BufferElement::Real) {
+    if (operand.element == BufferElement::Real || operand.element == BufferElement::Single) {
       count = checked_add(count, element_count(operand));
     }
   }
@@ -129,8 +129,12 @@ std::optional<ShapedKernel> shape_of(const Kernel& kernel) {
       return with({real_elements(kernel)});
     case KernelKind::ClipFactor:
       return with({1});
-    case KernelKind::AdamW:
-      return with({element_count(kernel.operands[0])});
+    case KernelKind::AdamW: {
+      constexpr std::size_t kWithMaster = 6;
+      ShapedKernel result = with({element_count(kernel.operands[0])});
+      if (kernel.operands.size() == kWithMaster) result.kernel.variant = "master";
+      return result;
+    }
   }
   return {};
 }

@@ -25,7 +25,8 @@ namespace meshwright {
 // Activation, GatedActivation       elements                       the function: "gelu"
 // Scale, Dropout, Add, Sum          elements
 // Loss                              rows
-// NormLargest, NormSums, AdamW      elements
+// NormLargest, NormSums             elements
+// AdamW                             elements                       "master" with fp32 copies
 // ClipFactor                        1
 //
 // The elementwise kinds have the variant "strided" (after the function's name) if an operand has

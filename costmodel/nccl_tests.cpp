@@ -108,7 +108,7 @@ void read_row(const std::string& source, const std::vector<std::string>& words, 
   }
   const auto wrong = number_in<double>(words[column + 3]);
   if (wrong && *wrong > 0) fail_wrong(source, Bytes(*bytes));
-  if (*bytes > 0 && *time > 0) output.times.emplace_back(Bytes(*bytes), Seconds(*time * 1e-6));
+  if (*bytes > 0 && *time > 0) output.times.emplace_back(Bytes(*bytes), Seconds(*time / 1e6));
 }
 
 Output read_text(std::string_view text, const std::string& source) {
@@ -163,7 +163,7 @@ Output read_json(std::string_view text, const std::string& source) {
     const Bytes bytes(result.required<std::int64_t>("size"));
     auto time = time_in(result, "out_of_place", source, bytes);
     if (!time) time = time_in(result, "in_place", source, bytes);
-    if (time && *time > 0 && bytes > 0_B) output.times.emplace_back(bytes, Seconds(*time * 1e-6));
+    if (time && *time > 0 && bytes > 0_B) output.times.emplace_back(bytes, Seconds(*time / 1e6));
   }
   return output;
 }

@@ -51,25 +51,38 @@ Profile sorted(const Profile& profile) {
   return result;
 }
 
+void append(Profile& to, const Profile& rows) {
+  Profile moved = rows;
+  for_each_table(moved, [&](auto& table) {
+    for (auto& row : table) row.evidence.provenance += to.provenances.size();
+  });
+  const auto put = [](auto& target, const auto& from) {
+    target.insert(target.end(), from.begin(), from.end());
+  };
+  put(to.provenances, moved.provenances);
+  put(to.devices, moved.devices);
+  put(to.kernels, moved.kernels);
+  put(to.transfers, moved.transfers);
+  put(to.links, moved.links);
+  put(to.fits, moved.fits);
+  put(to.residuals, moved.residuals);
+}
+
 Profile merged(const Profile& first, const Profile& second) {
   Profile both = first;
-  const std::size_t shift = first.provenances.size();
-  both.provenances.insert(both.provenances.end(), second.provenances.begin(),
-                          second.provenances.end());
-  Profile moved = second;
-  for_each_table(moved, [&](auto& rows) {
-    for (auto& row : rows) row.evidence.provenance += shift;
-  });
-  const auto append = [](auto& to, const auto& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
-  append(both.devices, moved.devices);
-  append(both.kernels, moved.kernels);
-  append(both.transfers, moved.transfers);
-  append(both.links, moved.links);
-  append(both.fits, moved.fits);
-  append(both.residuals, moved.residuals);
+  append(both, second);
   return sorted(both);
+}
+
+std::optional<double> fit_value(const Profile& profile, std::string_view device,
+                                std::string_view fit, std::string_view parameter) {
+  const FitParameter* latest = nullptr;
+  for (const FitParameter& row : profile.fits) {
+    if (row.device != device || row.fit != fit || row.parameter != parameter) continue;
+    if (!latest || latest->evidence.date <= row.evidence.date) latest = &row;
+  }
+  if (!latest) return {};
+  return latest->value;
 }
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/kernel.h"
@@ -128,8 +129,16 @@ struct Profile {
 // that say the same are equal then.
 Profile sorted(const Profile& profile);
 
+// Puts rows at the end, with their provenances; nothing is sorted.
+void append(Profile& to, const Profile& rows);
+
 // Everything of both. Where both have a row for the same thing by the same provenance, the one with
 // the later date stays; with equal dates that of `second`.
 Profile merged(const Profile& first, const Profile& second);
+
+// The latest value of a fitted parameter, whoever fitted it; with equal dates that of the last
+// provenance.
+std::optional<double> fit_value(const Profile& profile, std::string_view device,
+                                std::string_view fit, std::string_view parameter);
 
 }  // namespace meshwright

@@ -1,7 +1,6 @@
 #include "costmodel/profile_db.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -184,11 +183,14 @@ void make_file(const fs::path& file) {
     fs::remove(part, ignored);
     throw;
   }
-  const int renamed = ::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE);
+  // A link fails, like a rename that replaces nothing, if another process was first; it works where
+  // such a rename does not.
+  const bool linked = ::link(part.c_str(), file.c_str()) == 0;
   const int error = errno;
-  if (renamed == 0) return;
   fs::remove(part);
-  if (error != EEXIST) throw std::system_error(error, std::generic_category(), file.string());
+  if (!linked && error != EEXIST) {
+    throw std::system_error(error, std::generic_category(), printable(file.string()));
+  }
 }
 
 void bind(SQLite::Statement& statement, int place, const Cell& cell) {

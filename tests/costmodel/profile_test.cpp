@@ -1,8 +1,13 @@
 #include "costmodel/profile.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
+#include "costmodel/cluster_name.h"
 #include "costmodel/input_error.h"
+#include "costmodel/json_input.h"
+#include "costmodel/kernel_shape.h"
+#include "costmodel/presets.h"
 #include "costmodel/profile_file.h"
 #include "costmodel/profile_rows.h"
 #include "tests/bad_files.h"
@@ -96,6 +101,44 @@ TEST_CASE("a profile file that is wrong is refused with the place") {
                 "p.json: kernels.rows[1]: expected 11 values, one for each column, found a list of "
                 "12 elements");
   check_refused("\"links\"", "\"likns\"", "p.json: unknown field \"likns\"");
+}
+
+TEST_CASE("a fit is found by its names, the latest one") {
+  Profile profile = small_profile();
+  CHECK(fit_value(profile, "core", "matmul", "latency_s") == -0.25);
+  CHECK(!fit_value(profile, "core", "matmul", "latency"));
+  CHECK(!fit_value(profile, "h100-sxm", "matmul", "latency_s"));
+  profile.fits.push_back(profile.fits[0]);
+  profile.fits[1].evidence = measured_by(0, "2026-06-01");
+  profile.fits[1].value = 3;
+  CHECK(fit_value(profile, "core", "matmul", "latency_s") == 3);
+  std::swap(profile.fits[0], profile.fits[1]);
+  CHECK(fit_value(profile, "core", "matmul", "latency_s") == 3);
+}
+
+TEST_CASE("every shipped profile is of a device of a shipped cluster, and in the one form") {
+  std::set<std::string> devices;
+  for (const std::string& name : preset_names(std::string(MESHWRIGHT_DATA) + "/clusters")) {
+    for (const NodeType& type : find_cluster(name, MESHWRIGHT_DATA).node_types) {
+      devices.insert(type.device.name);
+    }
+  }
+  const std::filesystem::path folder = std::string(MESHWRIGHT_DATA) + "/profiles";
+  const auto names = preset_names(folder);
+  CHECK(names.size() == 11);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    CHECK(devices.contains(name));
+    const auto file = folder / (name + ".json");
+    const Profile profile = read_profile(file);
+    CHECK(profile.row_count() > 0);
+    CHECK((profile_text(profile) == read_text_file(file, 16_MiB)));
+    for (const KernelTime& row : profile.kernels) {
+      CHECK(row.device == name);
+      CHECK(kernel_with({row.kernel, row.shape}));
+    }
+    for (const TransferTime& row : profile.transfers) CHECK(row.device == name);
+  }
 }
 
 TEST_CASE("what is no file is refused with its name") {
