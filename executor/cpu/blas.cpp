@@ -32,6 +32,7 @@ blasint stride_of(const Matrix<Real>& matrix) {
 struct Blas {
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;
+  std::string name;
 };
 
 void* find_symbol(void* library, const char* name) {
@@ -55,7 +56,7 @@ Blas load_blas() {
         "libopenblas0-pthread");
   }
   return {reinterpret_cast<decltype(&cblas_sgemm)>(find_symbol(library, "cblas_sgemm")),
-          reinterpret_cast<decltype(&cblas_dgemm)>(find_symbol(library, "cblas_dgemm"))};
+          reinterpret_cast<decltype(&cblas_dgemm)>(find_symbol(library, "cblas_dgemm")), config()};
 }
 
 const Blas& blas() {
@@ -67,6 +68,12 @@ auto gemm_for(float) { return blas().sgemm; }
 auto gemm_for(double) { return blas().dgemm; }
 
 }  // namespace
+
+std::string blas_name() {
+  std::string name = blas().name;
+  while (name.ends_with(' ')) name.pop_back();
+  return name;
+}
 
 template <class Real>
 void multiply(Real factor, Matrix<const Real> a, Matrix<const Real> b, Real keep,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace meshwright {
 
@@ -20,5 +21,8 @@ struct Matrix {
 template <class Real>
 void multiply(Real factor, Matrix<const Real> a, Matrix<const Real> b, Real keep,
               Matrix<Real> result);
+
+// The library and its version, as it calls itself: "OpenBLAS 0.3.21 ... Haswell".
+std::string blas_name();
 
 }  // namespace meshwright

@@ -1,0 +1,188 @@
+#include "executor/benchmark/cpu_target.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "executor/cpu/kernels.h"
+#include "executor/thread_transport.h"
+
+namespace meshwright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Seconds since(Clock::time_point start) {
+  return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+// Of this thread. What a kernel takes alone on its core, also while others want the core.
+Seconds processor_time() {
+  struct timespec now {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return Seconds(static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
+}
+
+// Elements that an operand reaches over in its buffer.
+std::size_t extent_of(const Operand& operand) {
+  std::int64_t last = operand.offset;
+  for (std::size_t i = 0; i < operand.sizes.size(); ++i) {
+    last += (operand.sizes[i] - 1) * operand.strides[i];
+  }
+  return static_cast<std::size_t>(last + 1);
+}
+
+template <class T, class Value>
+void fill(std::vector<std::byte>& buffer, Value value) {
+  T* const numbers = reinterpret_cast<T*>(buffer.data());
+  for (std::size_t i = 0; i < buffer.size() / sizeof(T); ++i) numbers[i] = static_cast<T>(value(i));
+}
+
+// A kernel with its memory. Reals are ordinary numbers between -1 and 1, never 0 or denormal, which
+// some processors are slow with; indices run through the rows of a table, or are labels.
+struct KernelBench {
+  Kernel kernel;
+  Precision precision;
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> buffers;
+  StepSettings settings{.step = 3};
+
+  KernelBench(Kernel made, Precision wanted) : kernel(std::move(made)), precision(wanted) {
+    for (const Operand& operand : kernel.operands) {
+      const auto width =
+          static_cast<std::size_t>(bytes_per_element(operand.element, precision).value());
+      memory.emplace_back(extent_of(operand) * width);
+      fill_operand(operand, memory.back());
+    }
+    for (auto& buffer : memory) buffers.push_back(buffer.data());
+  }
+
+  void fill_operand(const Operand& operand, std::vector<std::byte>& buffer) const {
+    const auto real = [](std::size_t i) {
+      return (i % 2 == 0 ? 1 : -1) * (0.125 + static_cast<double>(i * 40503 % 1021) / 1200.0);
+    };
+    if (operand.element == BufferElement::Index) {
+      const std::size_t rows = index_limit();
+      fill<std::int32_t>(buffer, [&](std::size_t i) { return i * 40503 % rows; });
+    } else if (operand.element == BufferElement::Double) {
+      fill<double>(buffer, [](std::size_t) { return 1.0; });
+    } else if (precision == Precision::FP64) {
+      fill<double>(buffer, real);
+    } else {
+      fill<float>(buffer, real);
+    }
+  }
+
+  std::size_t index_limit() const {
+    if (kernel.kind != KernelKind::Embedding) return 2;
+    const Operand& table = kernel.operands[kernel.part == KernelPart::Forward ? 1 : 2];
+    return static_cast<std::size_t>(table.sizes[0]);
+  }
+
+  Seconds run(std::int64_t count) const {
+    const Seconds start = processor_time();
+    for (std::int64_t i = 0; i < count; ++i) run_kernel({kernel, buffers, settings, 0}, precision);
+    return processor_time() - start;
+  }
+};
+
+// One thread per device of the group, each with its memory; the first one's clock counts. A
+// transfer before the first that is timed brings them together.
+struct TransferBench {
+  Transfer transfer;
+  Bytes bytes;
+  std::vector<std::vector<std::byte>> memory;
+
+  TransferBench(TransferKind kind, const std::vector<DeviceId>& group, Bytes size)
+      : transfer{.kind = kind, .group = group, .count = size.value() / 4},
+        bytes(size),
+        memory(group.size(), std::vector<std::byte>(static_cast<std::size_t>(size.value()))) {}
+
+  Seconds run(std::int64_t count) {
+    ThreadNetwork network;
+    Seconds time;
+    std::exception_ptr failure;
+    std::mutex guard;
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t place = 0; place < memory.size(); ++place) {
+        threads.emplace_back([&, place] {
+          try {
+            const Seconds mine = run_member(network, place, count);
+            if (place == 0) time = mine;
+          } catch (...) {
+            const std::lock_guard lock(guard);
+            if (!failure) failure = std::current_exception();
+            network.fail("another device failed");
+          }
+        });
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+    return time;
+  }
+
+  Seconds run_member(ThreadNetwork& network, std::size_t place, std::int64_t count) {
+    const auto endpoint = network.endpoint(transfer.group[place]);
+    const auto once = [&] {
+      transfer.kind == TransferKind::Send ? ping(*endpoint, place)
+                                          : endpoint->run(transfer, Precision::FP32, memory[place]);
+    };
+    once();
+    const auto start = Clock::now();
+    for (std::int64_t i = 0; i < count; ++i) once();
+    const Seconds time = since(start);
+    return transfer.kind == TransferKind::Send ? time / 2.0 : time;
+  }
+
+  // There and back: two transfers, one way each.
+  void ping(Transport& endpoint, std::size_t place) {
+    for (std::size_t sender = 0; sender < 2; ++sender) {
+      Transfer part = transfer;
+      part.kind = sender == place ? TransferKind::Send : TransferKind::Receive;
+      if (sender == 1) std::swap(part.group[0], part.group[1]);
+      endpoint.run(part, Precision::FP32, memory[place]);
+    }
+  }
+};
+
+}  // namespace
+
+std::string machine_name() {
+  std::ifstream information("/proc/cpuinfo");
+  std::string name = "unknown processor";
+  for (std::string line; std::getline(information, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != line.npos) name = line.substr(colon + 2);
+  }
+  return fmt::format("{}, {} cores", name, std::max(1u, std::thread::hardware_concurrency()));
+}
+
+Provenance CpuTarget::provenance() const { return {machine_, software_, "meshwright benchmark"}; }
+
+DeviceRecord CpuTarget::device() const {
+  return {.device = "core",
+          .description = "a thread on " + machine_,
+          .devices = devices_,
+          .memory = memory_ / devices_};
+}
+
+std::optional<Timed> CpuTarget::kernel(const ShapedKernel& shaped, Precision precision) {
+  auto kernel = kernel_with(shaped);
+  if (!kernel || !has_kernels(precision)) return {};
+  const auto bench = std::make_shared<KernelBench>(std::move(*kernel), precision);
+  return [bench](std::int64_t count) { return bench->run(count); };
+}
+
+Timed CpuTarget::transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) {
+  const auto bench = std::make_shared<TransferBench>(kind, group, bytes);
+  return [bench](std::int64_t count) { return bench->run(count); };
+}
+
+}  // namespace meshwright

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "costmodel/ids.h"
+#include "costmodel/kernel_shape.h"
+#include "costmodel/profile.h"
+#include "executor/benchmark/measure.h"
+
+namespace meshwright {
+
+// What is measured: devices of one kind with their kernels and what connects them.
+class BenchmarkTarget {
+ public:
+  virtual ~BenchmarkTarget() = default;
+  virtual Provenance provenance() const = 0;
+  // Without evidence.
+  virtual DeviceRecord device() const = 0;
+  // Ready to run; owns its memory. None: there is no such kernel.
+  virtual std::optional<Timed> kernel(const ShapedKernel& shaped, Precision precision) = 0;
+  // Among the devices of the group. A Send is timed one way.
+  virtual Timed transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) = 0;
+};
+
+}  // namespace meshwright
