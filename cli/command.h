@@ -20,6 +20,17 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A signal asked to stop, and what was done so far is safe: exit code 128 + its number.
+class EndedBySignal : public std::runtime_error {
+ public:
+  explicit EndedBySignal(int signal)
+      : std::runtime_error("stopped by a signal; what was done is kept"), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
 // Results go to standard output, whole and checked; everything else goes to standard error.
 void print_text(std::string_view text);
 void print_json(const nlohmann::ordered_json& document);
@@ -29,6 +40,8 @@ void add_model_command(CLI::App& app, Session& session);
 void add_cluster_command(CLI::App& app, Session& session);
 void add_simulate_command(CLI::App& app, Session& session);
 void add_run_command(CLI::App& app, Session& session);
+void add_benchmark_command(CLI::App& app, Session& session);
+void add_profile_command(CLI::App& app, Session& session);
 
 // Adds --json to a subcommand that prints a result.
 void add_json_option(CLI::App& command, Session& session);

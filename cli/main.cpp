@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "costmodel/database_error.h"
 #include "costmodel/input_error.h"
 #include "executor/environment_error.h"
 
@@ -86,6 +87,8 @@ int run(int argc, char** argv) {
   add_cluster_command(app, session);
   add_simulate_command(app, session);
   add_run_command(app, session);
+  add_benchmark_command(app, session);
+  add_profile_command(app, session);
   try {
     parse_and_run(app, argc, argv);
     return static_cast<int>(ExitCode::Done);
@@ -96,6 +99,15 @@ int run(int argc, char** argv) {
     return report(session, ExitCode::Usage, error.what());
   } catch (const InputError& error) {
     return report(session, ExitCode::BadInputFile, error.what());
+  } catch (const DatabaseError& error) {
+    return report(session,
+                  error.kind() == DatabaseError::Kind::Damaged ? ExitCode::DatabaseDamaged
+                                                               : ExitCode::DatabaseUnavailable,
+                  error.what());
+  } catch (const EnvironmentError& error) {
+    return report(session, ExitCode::EnvironmentMissing, error.what());
+  } catch (const EndedBySignal& ended) {
+    return report(session, static_cast<ExitCode>(128 + ended.signal()), ended.what());
   } catch (const std::system_error& error) {
     return report(session, ExitCode::InputOutput, error.what());
   } catch (const std::exception& error) {

@@ -10,9 +10,12 @@
 #include "cli/command.h"
 #include "cli/model_option.h"
 #include "cli/plan_option.h"
+#include "cli/profile_option.h"
 #include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
 #include "costmodel/local_cluster.h"
+#include "costmodel/profile_cluster.h"
+#include "costmodel/profile_costs.h"
 #include "executor/cpu/kernels.h"
 #include "executor/train.h"
 #include "simulator/check_program.h"
@@ -27,7 +30,7 @@ namespace {
 constexpr auto kFooter =
     "Devices are threads of this process. Every plan starts from the same weights, sees the same\n"
     "data and gives the same losses. Tokens are random. The predicted time assumes a usual "
-    "core.\n\n"
+    "core\nfor each thread, or with --profile what was measured.\n\n"
     "Example: meshwright run --model gpt2-tiny --plan dp=2,pp=2,zero=1 --global-batch 8 --seq 64 "
     "--steps 3";
 
@@ -36,7 +39,7 @@ struct RunCommandOptions {
   std::int64_t steps = 10;
   std::uint64_t seed = 0;
   double learning_rate = 1e-3, clip = 1.0;
-  std::optional<std::string> metrics, trace;
+  std::optional<std::string> profile, metrics, trace;
   bool dry_run = false;
 };
 
@@ -72,8 +75,13 @@ Prepared prepare(const RunCommandOptions& options, const Session& session) {
     throw UsageError(fmt::format("--plan {}: {} devices; one process runs at most {}",
                                  printable(options.plan.plan), devices, kMostThreads));
   }
-  const Cluster cluster = local_cluster(devices, machine_memory());
-  const FormulaCosts costs(cluster);
+  const Profile profile =
+      options.profile ? profile_from_option(*options.profile, session) : Profile{};
+  const Cluster cluster = options.profile ? cluster_of_profile(profile, *options.profile, devices)
+                                          : local_cluster(devices, machine_memory());
+  const FormulaCosts formula(cluster);
+  const MeasuredTimes times(profile);
+  const ProfileCosts costs(times, cluster, formula);
   Prepared prepared{.plan = plan_from_options(options.plan, graph, model, cluster, costs, true)};
   check_runnable(prepared.plan);
   prepared.programs = lower_all(model, prepared.plan);
@@ -211,6 +219,8 @@ void add_run_command(CLI::App& app, Session& session) {
   command->add_option("--clip", options->clip, "Largest norm of all gradients")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  command->add_option("--profile", options->profile,
+                      "Predict with what `benchmark` measured, not for a usual core");
   command->add_option("--metrics", options->metrics, "Write one JSON object a step to this file");
   command->add_option("--trace", options->trace,
                       "Write the last step's timeline for ui.perfetto.dev");

@@ -8,9 +8,11 @@
 #include "cli/command.h"
 #include "cli/model_option.h"
 #include "cli/plan_option.h"
+#include "cli/profile_option.h"
 #include "cli/report_view.h"
 #include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
+#include "costmodel/profile_costs.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/plan_file.h"
@@ -41,7 +43,7 @@ constexpr auto kFooter =
 struct SimulateOptions {
   PlanOptions plan;
   std::string cluster;
-  std::optional<std::string> trace, save_plan, dispatch;
+  std::optional<std::string> profile, trace, save_plan, dispatch;
   bool program = false, alone = false, explain = false, all_devices = false;
 };
 
@@ -80,8 +82,11 @@ void run(const SimulateOptions& options, const Session& session) {
   const EngineOptions engine = engine_options(options);
   const OpGraph graph = model_from_option(options.plan.model, session);
   const Model model = make_model(graph);
-  const Cluster cluster = cluster_from_option(options.cluster, session);
-  const FormulaCosts costs(cluster);
+  const Cluster cluster = cluster_from_option(options.cluster, session, options.profile);
+  const FormulaCosts formula(cluster);
+  const MeasuredTimes times(options.profile ? profile_from_option(*options.profile, session)
+                                            : Profile{});
+  const ProfileCosts costs(times, cluster, formula);
   const Plan plan = plan_from_options(options.plan, graph, model, cluster, costs);
   if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan));
   if (options.program) return print_text(programs_text(lower_all(model, plan)));
@@ -112,6 +117,8 @@ void add_simulate_command(CLI::App& app, Session& session) {
   add_plan_options(*command, options->plan);
   command->add_option("--cluster", options->cluster, "A preset, a cluster file or h100:4x8")
       ->required();
+  command->add_option("--profile", options->profile,
+                      "Measured times, used where they are known (`meshwright profile`)");
   command->add_flag("--program", options->program, "Print every device's tasks instead");
   command->add_option("--trace", options->trace, "Write the timeline for ui.perfetto.dev");
   command->add_option("--save-plan", options->save_plan, "Write the whole plan to a file");

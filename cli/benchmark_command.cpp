@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/benchmark_view.h"
+#include "cli/command.h"
+#include "costmodel/input_error.h"
+#include "costmodel/profile_db.h"
+#include "costmodel/profile_file.h"
+#include "executor/benchmark/cpu_target.h"
+#include "executor/cpu/blas.h"
+#include "executor/environment_error.h"
+
+namespace meshwright {
+namespace {
+
+constexpr auto kFooter =
+    "Measures the kernels and transfers that `run` trains with, threads as devices, and puts each "
+    "into\nthe profile as soon as it is known: what is there already is not measured again. The "
+    "interval of\n95 % around each median is stored with it; a reading whose interval is wider "
+    "than "
+    "10 % is not\ntrusted: it is reported and not stored, and with --strict the exit code is 30. "
+    "Interrupted\n(exit code 130), it keeps what it has.\n\n"
+    "Example: meshwright benchmark --into here.db --quick --budget 2";
+
+struct BenchmarkOptions {
+  std::string into;
+  bool quick = false, again = false, strict = false;
+  std::optional<double> budget;
+  std::optional<std::int64_t> devices;
+  std::vector<std::string> precisions;
+  std::optional<std::string> machine;
+};
+
+constexpr double kQuickBudget = 50, kFullBudget = 900;
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  struct tm parts {};
+  ::gmtime_r(&now, &parts);
+  char text[32] = {};
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Bytes machine_memory() {
+  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
+}
+
+// Asks to stop when a person or a job system wants it. Signals must be blocked in every thread, so
+// this stands before any is started.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    watcher_ = std::jthread([this](const std::stop_token& done) { watch(done); });
+  }
+  ~SignalWatch() {
+    watcher_.request_stop();
+    watcher_.join();
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+  std::optional<int> signal() const {
+    const int caught = caught_.load();
+    return caught == 0 ? std::nullopt : std::optional(caught);
+  }
+
+ private:
+  void watch(const std::stop_token& done) {
+    while (!done.stop_requested()) {
+      const struct timespec pause { 0, 50'000'000 };
+      const int signal = ::sigtimedwait(&signals_, nullptr, &pause);
+      if (signal <= 0) continue;
+      // The second one ends the program at once.
+      if (caught_.exchange(signal) != 0) ::_exit(128 + signal);
+      stop_.request_stop();
+    }
+  }
+
+  sigset_t signals_{}, before_{};
+  std::atomic<int> caught_ = 0;
+  std::stop_source stop_;
+  std::jthread watcher_;
+};
+
+BenchmarkScope scope_of(const BenchmarkOptions& options) {
+  BenchmarkScope scope{.quick = options.quick};
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  scope.devices = options.devices.value_or(std::min<std::int64_t>(cores, 16));
+  if (!options.quick) scope.precisions.push_back(Precision::FP64);
+  if (options.precisions.empty()) return scope;
+  scope.precisions.clear();
+  for (const std::string& text : options.precisions) {
+    const auto precision = parse_precision(text);
+    if (precision != Precision::FP32 && precision != Precision::FP64) {
+      throw UsageError(fmt::format("--precision {}: expected fp32 or fp64", printable(text)));
+    }
+    scope.precisions.push_back(*precision);
+  }
+  return scope;
+}
+
+BenchmarkSettings settings_of(const BenchmarkOptions& options) {
+  BenchmarkSettings settings{.again = options.again, .date = now_text()};
+  settings.budget = Seconds(options.budget.value_or(options.quick ? kQuickBudget : kFullBudget));
+  if (options.quick) {
+    settings.measure.time = 0.04_s;
+    settings.measure.wanted = 0.05;
+  }
+  return settings;
+}
+
+// Into a database row by row; JSON is written whole, at the end.
+class Store {
+ public:
+  explicit Store(const std::string& into) : file_(into) {
+    if (file_.extension() == ".json") {
+      std::error_code unknown;
+      if (std::filesystem::exists(file_, unknown)) known_ = read_profile(file_);
+    } else {
+      database_ = std::make_unique<ProfileDb>(file_);
+      known_ = database_->read();
+    }
+  }
+  const Profile& known() const { return known_; }
+  void add(const Profile& rows) {
+    if (database_) return database_->add(rows);
+    append(added_, rows);
+  }
+  Profile finish() {
+    if (database_) return database_->read();
+    add_to_profile(file_, added_);
+    return read_profile(file_);
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::unique_ptr<ProfileDb> database_;
+  Profile known_, added_;
+};
+
+Seconds monotonic_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return Seconds(std::chrono::duration<double>(now).count());
+}
+
+void run(const BenchmarkOptions& options, const Session& session) {
+  const BenchmarkScope scope = scope_of(options);
+  const BenchmarkSettings settings = settings_of(options);
+  SignalWatch signals;
+  Store store(options.into);
+  CpuTarget target(options.machine.value_or(machine_name()),
+                   fmt::format("meshwright {}, {}", MESHWRIGHT_VERSION, blas_name()), scope.devices,
+                   machine_memory());
+  ProgressBar bar(!session.quiet);
+  const std::vector<BenchmarkItem> items = benchmark_items(scope);
+  const BenchmarkResult result = run_benchmark(
+      target, items, settings, store.known(), [&](const Profile& rows) { store.add(rows); },
+      monotonic_now, signals.token(), [&](const BenchmarkProgress& done) { bar.show(done); });
+  bar.end();
+  const Profile profile = store.finish();
+  session.json ? print_json(benchmark_json(result, profile, target.provenance()))
+               : print_text(benchmark_text(result, profile, target.provenance()));
+  if (const auto signal = signals.signal()) throw EndedBySignal(*signal);
+  if (options.strict && !result.noisy.empty()) {
+    throw EnvironmentError(fmt::format("{} readings are too noisy to trust: is the machine busy?",
+                                       result.noisy.size()));
+  }
+}
+
+}  // namespace
+
+void add_benchmark_command(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand("benchmark", "Measures this machine into a profile");
+  command->footer(kFooter);
+  const auto options = std::make_shared<BenchmarkOptions>();
+  command->add_option("--into", options->into, "The profile; made if missing")->required();
+  command->add_flag("--quick", options->quick, "Fewer sizes, under a minute");
+  command
+      ->add_option("--budget", options->budget,
+                   "Seconds after which nothing new is begun (50 with --quick, else 900)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--devices", options->devices, "Threads (if not given: the cores, up to 16)")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--precision", options->precisions,
+                      "fp32, fp64 (if not given: both, fp32 with --quick)");
+  command->add_option("--machine", options->machine, "What to call this machine");
+  command->add_flag("--again", options->again, "Also measure what the profile has");
+  command->add_flag("--strict", options->strict, "Exit code 30 if a reading is too noisy");
+  add_json_option(*command, session);
+  command->callback([options, &session] { run(*options, session); });
+}
+
+}  // namespace meshwright

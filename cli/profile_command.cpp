@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/command.h"
+#include "cli/profile_option.h"
+#include "cli/profile_view.h"
+#include "cli/text_table.h"
+#include "costmodel/json_input.h"
+#include "costmodel/nccl_tests.h"
+#include "costmodel/presets.h"
+#include "costmodel/profile_file.h"
+#include "costmodel/profile_rows.h"
+
+namespace meshwright {
+namespace {
+
+constexpr auto kFooter =
+    "P is a shipped profile (`profile list`), a database written by `benchmark`, or JSON written "
+    "by\n`profile export`. Damaged databases end with exit code 21, locked or read-only ones with "
+    "22, other\nbad files with 20; none is changed then.\n\nExample: meshwright profile show "
+    "h100-sxm";
+
+constexpr Bytes kLargestImport = 256_MiB;
+
+struct ProfileOptions {
+  std::string profile, into, file, device, kind, machine, date, out;
+  std::vector<std::string> from;
+  std::int64_t devices = 0, nodes = 1;
+};
+
+void list(const Session& session) {
+  std::vector<std::vector<std::string>> rows = {{"profile", "device", "kernels", "transfers"}};
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  for (const std::string& name : preset_names(session.data / "profiles")) {
+    const Profile profile = profile_from_option(name, session);
+    std::set<std::string> devices;
+    for (const KernelTime& row : profile.kernels) devices.insert(row.device);
+    for (const TransferTime& row : profile.transfers) devices.insert(row.device);
+    std::string joined;
+    for (const std::string& device : devices) joined += (joined.empty() ? "" : ", ") + device;
+    rows.push_back({name, joined, std::to_string(profile.kernels.size()),
+                    std::to_string(profile.transfers.size())});
+    entries.push_back({{"name", name},
+                       {"devices", devices},
+                       {"kernels", profile.kernels.size()},
+                       {"transfers", profile.transfers.size()}});
+  }
+  session.json ? print_json({{"profiles", entries}}) : print_text(table_text(rows, 0));
+}
+
+void show(const ProfileOptions& options, const Session& session) {
+  const Profile profile = profile_from_option(options.profile, session);
+  session.json ? print_json(profile_view_json(profile)) : print_text(profile_view_text(profile));
+}
+
+// What went into a file.
+void print_added(const std::string& file, std::size_t rows, const Session& session) {
+  session.json ? print_json({{"into", file}, {"rows", rows}})
+               : print_text(fmt::format("{} rows into {}\n", rows, printable(file)));
+}
+
+void merge(const ProfileOptions& options, const Session& session) {
+  Profile all;
+  for (const std::string& name : options.from) {
+    append(all, profile_from_option(name, session));
+  }
+  all = sorted(all);
+  add_to_profile(options.into, all);
+  print_added(options.into, all.row_count(), session);
+}
+
+// When a file was written.
+std::string date_of(const std::string& file) {
+  struct stat status {};
+  struct tm parts {};
+  char text[16] = {};
+  if (::stat(file.c_str(), &status) == 0 && ::gmtime_r(&status.st_mtime, &parts) != nullptr) {
+    std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+  }
+  return text;
+}
+
+NcclTestsSettings settings_of(const ProfileOptions& options) {
+  if (options.device.empty()) {
+    throw UsageError("output of nccl-tests needs --device, the name of a device type of a cluster");
+  }
+  NcclTestsSettings settings{.device = options.device,
+                             .date = options.date.empty() ? date_of(options.file) : options.date};
+  if (!options.kind.empty()) {
+    settings.kind = parse_transfer_kind(options.kind);
+    if (!settings.kind) {
+      throw UsageError(
+          fmt::format("--kind {}: expected all_reduce, reduce_scatter, all_gather, "
+                      "all_to_all, broadcast or send",
+                      printable(options.kind)));
+    }
+  }
+  if (options.devices > 0) settings.place = {options.devices, options.nodes};
+  if (!options.machine.empty()) settings.machine = options.machine;
+  return settings;
+}
+
+Profile imported(const ProfileOptions& options) {
+  const std::string text = read_text_file(options.file, kLargestImport);
+  if (text.find("\"meshwright-profile\"") != text.npos) return parse_profile(text, options.file);
+  return parse_nccl_tests(text, options.file, settings_of(options));
+}
+
+void import_file(const ProfileOptions& options, const Session& session) {
+  const Profile profile = imported(options);
+  add_to_profile(options.into, profile);
+  print_added(options.into, profile.row_count(), session);
+}
+
+void export_file(const ProfileOptions& options, const Session& session) {
+  const Profile profile = profile_from_option(options.profile, session);
+  if (options.out.empty()) return print_text(profile_text(profile));
+  write_text_file(options.out, profile_text(profile));
+  print_added(options.out, profile.row_count(), session);
+}
+
+void add_list(CLI::App& profile, Session& session) {
+  CLI::App* command = profile.add_subcommand("list", "The shipped profiles");
+  add_json_option(*command, session);
+  command->footer("Example: meshwright profile list");
+  command->callback([&session] { list(session); });
+}
+
+void add_show(CLI::App& profile, Session& session, const std::shared_ptr<ProfileOptions>& options) {
+  CLI::App* command =
+      profile.add_subcommand("show", "What was measured, by whom, over which sizes");
+  command->add_option("P", options->profile, "The profile")->required();
+  add_json_option(*command, session);
+  command->footer("Example: meshwright profile show h100-sxm");
+  command->callback([options, &session] { show(*options, session); });
+}
+
+void add_merge(CLI::App& profile, Session& session,
+               const std::shared_ptr<ProfileOptions>& options) {
+  CLI::App* command = profile.add_subcommand(
+      "merge", "Puts profiles together; of the same thing by the same source the newest stays");
+  command->add_option("P", options->from, "The profiles")->required();
+  command->add_option("--into", options->into, "A database, or JSON (.json); made if missing")
+      ->required();
+  add_json_option(*command, session);
+  command->footer("Example: meshwright profile merge h100-sxm h200-sxm --into two.db");
+  command->callback([options, &session] { merge(*options, session); });
+}
+
+void add_import(CLI::App& profile, Session& session,
+                const std::shared_ptr<ProfileOptions>& options) {
+  CLI::App* command = profile.add_subcommand(
+      "import", "Reads an exported profile, or output of nccl-tests (text, or JSON of its -J)");
+  command->add_option("FILE", options->file, "The file")->required();
+  command->add_option("--into", options->into, "A database, or JSON (.json); made if missing")
+      ->required();
+  command->add_option("--device", options->device, "nccl-tests: the device type, as h100-sxm");
+  command->add_option("--kind", options->kind, "nccl-tests: all_reduce, ... where not in the file");
+  command->add_option("--devices", options->devices, "nccl-tests: how many, where not in the file")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--nodes", options->nodes, "nccl-tests: over how many nodes, with --devices")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--machine", options->machine, "nccl-tests: what to call the machine");
+  command->add_option("--date", options->date, "nccl-tests: when (if not given, the file's date)");
+  add_json_option(*command, session);
+  command->footer("meshwright profile import all_reduce.log --device h100-sxm --into my.db");
+  command->callback([options, &session] { import_file(*options, session); });
+}
+
+void add_export(CLI::App& profile, Session& session,
+                const std::shared_ptr<ProfileOptions>& options) {
+  CLI::App* command = profile.add_subcommand("export", "Writes a whole profile as JSON");
+  command->add_option("P", options->profile, "The profile")->required();
+  command->add_option("--out", options->out, "A file (if not given: standard output)");
+  add_json_option(*command, session);
+  command->footer("Example: meshwright profile export v100-sxm2");
+  command->callback([options, &session] { export_file(*options, session); });
+}
+
+}  // namespace
+
+Profile profile_from_option(const std::string& text, const Session& session) {
+  // A database has no preset's ending but any name; a name without a file is looked up.
+  std::error_code unknown;
+  if (std::filesystem::exists(text, unknown) || text.find('/') != text.npos ||
+      text.find('.') != text.npos) {
+    return read_profile(text);
+  }
+  try {
+    return read_profile(find_file(text, session.data / "profiles", "profile"));
+  } catch (const NameError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+void add_profile_command(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand("profile", "Looks after profiles of measured times");
+  command->footer(kFooter);
+  command->require_subcommand(1);
+  const auto options = std::make_shared<ProfileOptions>();
+  add_list(*command, session);
+  add_show(*command, session, options);
+  add_merge(*command, session, options);
+  add_import(*command, session, options);
+  add_export(*command, session, options);
+}
+
+}  // namespace meshwright

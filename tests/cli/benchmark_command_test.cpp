@@ -1,0 +1,57 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_program.h"
+
+namespace meshwright {
+namespace {
+
+using nlohmann::json;
+
+}  // namespace
+
+TEST_CASE("benchmark stores what it measured, goes on where it stopped, and says what is left") {
+  const TemporaryFolder folder;
+  const std::string command = "benchmark --quick --devices 2 --machine box --json --into " +
+                              (folder.path() / "p.db").string();
+  const json nothing = json::parse(run_program(command + " --budget 1e-9").out);
+  CHECK(nothing.at("measured") == 0);
+  CHECK(nothing.at("left") > 300);
+  CHECK(nothing.at("complete") == false);
+
+  const json some = json::parse(run_program(command + " --budget 0.2").out);
+  const std::int64_t begun =
+      some.at("measured").get<std::int64_t>() + static_cast<std::int64_t>(some.at("noisy").size());
+  CHECK(begun >= 1);
+  CHECK(begun + some.at("left").get<std::int64_t>() == nothing.at("left"));
+
+  const json again = json::parse(run_program(command + " --budget 1e-9").out);
+  CHECK(again.at("known") == some.at("measured"));
+  const json shown =
+      json::parse(run_program("profile show --json " + (folder.path() / "p.db").string()).out);
+  // And the row of the device itself.
+  CHECK(shown.at("rows") == some.at("measured").get<std::int64_t>() + 1);
+  CHECK(shown.at("provenances")[0].at("machine") == "box");
+}
+
+TEST_CASE("a benchmark that is stopped keeps what it has and says so") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "p.db").string();
+  // The database is made after signals are watched for.
+  const ProgramOutput output = run_program(
+      "profile show " + file,
+      std::string(MESHWRIGHT_PROGRAM) + " benchmark --quiet --into " + file +
+          " >/dev/null 2>&1 & pid=$!; until [ -e " + file +
+          " ]; do sleep 0.05; done; kill -TERM $pid; wait $pid; [ $? = 143 ] || exit 99; ");
+  CHECK(output.exit_code == 0);
+  CHECK_THAT(output.out, Catch::Contains("meshwright benchmark"));
+}
+
+TEST_CASE("benchmark refuses what it cannot measure") {
+  CHECK(run_program("benchmark").exit_code == 2);
+  CHECK(run_program("benchmark --into x.db --devices 0").exit_code == 2);
+  CHECK(run_program("benchmark --into x.db --precision bf16").exit_code == 2);
+  CHECK(run_program("benchmark --into x.db --budget -1").exit_code == 2);
+}
+
+}  // namespace meshwright
