@@ -1,6 +1,7 @@
 #include "costmodel/profile_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -18,16 +19,17 @@ using nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr Bytes kLargest = 256_MiB;
 
-ordered_json cell_json(const Cell& cell) {
-  if (const auto* whole = std::get_if<std::int64_t>(&cell)) return *whole;
-  if (const auto* number = std::get_if<double>(&cell)) return *number;
-  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
-  return nullptr;
-}
-
 // Texts come from programs and files and need not be UTF-8.
 std::string dumped(const ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The library's own digits of a number are not always the fewest.
+std::string cell_text(const Cell& cell) {
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *whole);
+  if (const auto* number = std::get_if<double>(&cell)) return fmt::format("{}", *number);
+  if (const auto* text = std::get_if<std::string>(&cell)) return dumped(*text);
+  return "null";
 }
 
 // One row a line, so that a change of one row is a change of one line.
@@ -40,9 +42,9 @@ std::string table_text(const std::vector<Row>& rows) {
                                  table.name, dumped(names));
   bool first = true;
   for (const Row& row : rows) {
-    ordered_json cells = ordered_json::array();
-    for (const Cell& cell : cells_of(row)) cells.push_back(cell_json(cell));
-    text += fmt::format("{}\n      {}", first ? "" : ",", dumped(cells));
+    std::vector<std::string> cells;
+    for (const Cell& cell : cells_of(row)) cells.push_back(cell_text(cell));
+    text += fmt::format("{}\n      [{}]", first ? "" : ",", fmt::join(cells, ","));
     first = false;
   }
   return text + "\n    ]\n  }";
