@@ -185,7 +185,7 @@ TEST_CASE("run writes metrics, a line a step, and a trace of what it measured") 
 
 TEST_CASE("run refuses what cannot run here, and a dry run starts nothing") {
   check_error("run --model gpt2-tiny --plan dp=1 --precision bf16 --seq 16", 2,
-              "precision bf16: only fp32 and fp64 are lowered yet");
+              "precision bf16: CPUs run fp32 and fp64");
   check_error("run --model gpt2-tiny --plan dp=512 --seq 16", 2,
               "512 devices; one process runs at most 256");
   check_error("run --model gpt2-tiny --plan dp=1 --seq 16 --metrics /none/x", 44, "/none/x");

@@ -195,8 +195,9 @@ TEST_CASE("an unknown field or word is told with the known ones") {
         "c.json: node_types.n.levels[0]: unknown field \"rails\"; known here: bandwidth, latency, "
         "name, oversubscription, span");
   CHECK(problem_with("/colour", "red") ==
-        "c.json: unknown field \"colour\"; known here: description, device_types, format, name, "
-        "network, node_types, nodes, sources, version");
+        "c.json: unknown field \"colour\"; known here: description, device_types, exceptions, "
+        "format, "
+        "name, network, node_types, nodes, sources, version");
   CHECK(problem_with("/device_types/d/peak/fp4", "1 TFLOP/s") ==
         "c.json: device_types.d.peak.fp4: no such precision; known: fp64, fp32, tf32, fp16, bf16, "
         "fp8");
