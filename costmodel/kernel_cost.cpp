@@ -1,0 +1,266 @@
+#include "costmodel/kernel_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "costmodel/checked.h"
+#include "costmodel/cost_model.h"
+
+namespace meshwright {
+namespace {
+
+double width(Precision precision) {
+  return static_cast<double>(bytes_per_element(precision).value());
+}
+
+double compute_rate(const DeviceType& device, const DeviceFit& fit, Precision precision) {
+  return peak_of(device, precision).value() * fit.sustained;
+}
+
+Seconds memory_time(double bytes, double share, const DeviceType& device) {
+  return Seconds(bytes / (device.memory_bandwidth.value.value() * share));
+}
+
+// Of the work that libraries cut a product into: the largest tile whose sums fit into the
+// registers, and smaller ones for small products.
+struct Tile {
+  double m = 0, n = 0;
+};
+constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{128, 128}, Tile{256, 64},
+                               Tile{64, 256},  Tile{128, 64},  Tile{64, 128},  Tile{64, 64}};
+constexpr int kMostSplits = 8;          // parts of K that are computed side by side
+constexpr double kShortestSplit = 256;  // elements of K
+// Arithmetic and memory traffic overlap, but not completely: together they take the norm of
+// this order of both.
+constexpr double kOverlapNorm = 4;
+
+double both(double a, double b) {
+  const double most = std::max(a, b);
+  if (most == 0) return 0;
+  return most * std::pow(std::pow(a / most, kOverlapNorm) + std::pow(b / most, kOverlapNorm),
+                         1 / kOverlapNorm);
+}
+
+// Tile and wave quantization (NVIDIA, "Matrix multiplication background user's guide"): a product
+// is cut into blocks, the multiprocessors take one each, and the last wave takes as long as a full
+// one. How much of that is seen is the fitted exponent, because blocks do not start together. A
+// tile loads (Tm + Tn) K elements to compute Tm Tn K, so small ones wait for their operands; and
+// each costs a start and an end, as if K were longer.
+double tiled_time(const GemmShape& shape, Tile tile, int splits, double rate,
+                  double multiprocessors, const GemmFit& fit) {
+  const double k = static_cast<double>(shape.k) / splits + fit.ramp;
+  const double blocks = std::ceil(static_cast<double>(shape.m) / tile.m) *
+                        std::ceil(static_cast<double>(shape.n) / tile.n) *
+                        static_cast<double>(shape.batch) * splits;
+  const double waves = blocks / multiprocessors;
+  const double counted = waves < 1 ? 1
+                                   : std::pow(std::ceil(waves), fit.quantization) *
+                                         std::pow(waves, 1 - fit.quantization);
+  const auto loading = [&](Tile t) { return 1 + fit.tile_load * (1 / t.m + 1 / t.n); };
+  const double one = rate * fit.share / multiprocessors * (loading(kTiles.front()) / loading(tile));
+  return counted * 2 * tile.m * tile.n * k / one;
+}
+
+// The best tile and number of splits; splits write and read their sums in fp32 besides.
+double best_tiled_time(const GemmShape& shape, double rate, const DeviceType& device,
+                       const GemmFit& fit) {
+  const auto multiprocessors = static_cast<double>(device.multiprocessors->value);
+  const double sums = 8.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
+                      static_cast<double>(shape.n);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile tile : kTiles) {
+    for (int splits = 1; splits <= kMostSplits; splits *= 2) {
+      if (splits > 1 && static_cast<double>(shape.k) / splits < kShortestSplit) break;
+      const double extra =
+          splits == 1 ? 0 : memory_time(sums * splits, fit.memory_share, device).value();
+      best = std::min(best, tiled_time(shape, tile, splits, rate, multiprocessors, fit) + extra);
+    }
+  }
+  return best;
+}
+
+double flops(const GemmShape& shape) {
+  return 2.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
+         static_cast<double>(shape.n) * static_cast<double>(shape.k);
+}
+
+// Operands arrive in 16 bits: the moving one (not the weight, which is cast once a step) is read,
+// its largest value found, read again and written in 8, by two kernels.
+Seconds cast_time(const GemmShape& shape, const DeviceType& device, const DeviceFit& fit) {
+  constexpr double kBytesPerElement = 2 + 2 + 1;
+  const double elements = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
+                          static_cast<double>(shape.k);
+  return memory_time(elements * kBytesPerElement, fit.memory_share, device) +
+         Seconds(2 * fit.launch_s);
+}
+
+GemmShape score_product(const AttentionShape& a, std::int64_t m, std::int64_t n, std::int64_t k,
+                        Precision precision) {
+  const std::int64_t batch = checked_multiply(a.batch, a.heads);
+  const std::int64_t elements = checked_product({batch, m, n}) + checked_product({batch, m, k}) +
+                                checked_product({batch, k, n});
+  return {.batch = batch, .m = m, .n = n, .k = k, .moved = bytes_per_element(precision) * elements};
+}
+
+double pairs(const AttentionShape& a) {
+  return static_cast<double>(a.batch) * static_cast<double>(a.heads) *
+         static_cast<double>(a.queries) * static_cast<double>(a.keys);
+}
+
+// Passes over the score matrix, in elements read or written of the run's width each.
+// Forward: softmax reads and writes (fused); scale, mask and softmax by themselves read and write
+// once each; dropout reads, writes and writes a mask of one byte. Backward: the softmax's
+// gradient reads the probabilities and their gradient and writes one; dropout reads the mask too.
+struct ScorePasses {
+  int kernels = 0;
+  double elements = 0;
+  double mask_bytes = 0;
+};
+ScorePasses score_passes(const AttentionShape& a, KernelPart part, AttentionKernel kernel) {
+  const bool fused = kernel == AttentionKernel::FusedSoftmax;
+  ScorePasses passes;
+  if (part == KernelPart::Forward) {
+    passes = fused ? ScorePasses{1, 2, 0} : ScorePasses{3, 6, 0};
+  } else {
+    passes = fused ? ScorePasses{1, 3, 0} : ScorePasses{3, 7, 0};
+  }
+  if (a.dropout) {
+    passes.kernels += 1;
+    passes.elements += 2;
+    passes.mask_bytes += 1;
+  }
+  return passes;
+}
+
+// Kernels that only move memory.
+Seconds moving_time(const Kernel& kernel, Precision precision, const DeviceType& device,
+                    const DeviceFit& fit) {
+  return memory_time(static_cast<double>(bytes_of(kernel, precision).value()), fit.memory_share,
+                     device);
+}
+
+// Blocks of queries per multiprocessor. Infinite where there is no notion of these.
+double flash_waves(const AttentionShape& a, const DeviceType& device) {
+  constexpr double kBlock = 128;
+  if (!device.multiprocessors) return std::numeric_limits<double>::infinity();
+  const double blocks = static_cast<double>(a.batch) * static_cast<double>(a.heads) *
+                        std::ceil(static_cast<double>(a.queries) / kBlock);
+  return std::max(blocks, 1.0) / static_cast<double>(device.multiprocessors->value);
+}
+
+bool stores_scores(AttentionKernel kernel) {
+  return kernel == AttentionKernel::Unfused || kernel == AttentionKernel::FusedSoftmax;
+}
+
+}  // namespace
+
+GemmShape gemm_shape(const Kernel& kernel, Precision precision) {
+  assert(kernel.kind == KernelKind::Matmul);
+  const Operand& first = kernel.operands[0];
+  const Operand& second = kernel.operands[1];
+  const Bytes moved = bytes_of(kernel, precision);
+  if (kernel.part == KernelPart::InputGradient) {  // weight [k, n], dy [.., n] -> [.., k]
+    const std::int64_t n = second.sizes.back();
+    return {.m = element_count(second) / n, .n = first.sizes.front(), .k = n, .moved = moved};
+  }
+  const std::int64_t k = first.sizes.back(), n = second.sizes.back();
+  const std::int64_t m = element_count(first) / k;
+  if (kernel.part == KernelPart::WeightGradient) {  // x [.., k], dy [.., n] -> [k, n]
+    return {.m = k, .n = n, .k = m, .moved = moved};
+  }
+  return {.m = m, .n = n, .k = k, .moved = moved};
+}
+
+AttentionShape attention_shape(const Kernel& kernel) {
+  assert(kernel.kind == KernelKind::Attention);
+  const auto& q = kernel.operands[0].sizes;
+  const auto* attributes = std::get_if<AttentionAttributes>(&kernel.attributes);
+  return {.batch = q[0],
+          .heads = q[2],
+          .queries = q[1],
+          .keys = kernel.operands[1].sizes[1],
+          .query_size = q[3],
+          .value_size = kernel.operands[2].sizes[3],
+          .causal = attributes && attributes->causal,
+          .dropout = attributes && attributes->dropout > 0};
+}
+
+Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
+                  const DeviceFit& fit) {
+  const bool narrow = precision == Precision::FP8 && fit.gemm_fp8;
+  const GemmFit& gemm = narrow ? *fit.gemm_fp8 : fit.gemm;
+  const double rate = compute_rate(device, fit, precision);
+  const double arithmetic =
+      device.multiprocessors
+          ? best_tiled_time(shape, rate, device, gemm)
+          : flops(shape) / (rate * gemm.share) *
+                (1 + gemm.ramp / static_cast<double>(std::max<std::int64_t>(shape.k, 1)));
+  const Seconds memory =
+      memory_time(static_cast<double>(shape.moved.value()), gemm.memory_share, device);
+  return Seconds(both(arithmetic, memory.value())) +
+         (precision == Precision::FP8 ? cast_time(shape, device, fit) : Seconds(0));
+}
+
+// FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1): 2 products forward; backward repeats the
+// scores and has 4 more. A causal mask halves them, but for the blocks on the diagonal.
+Seconds flash_time(const AttentionShape& a, KernelPart part, Precision precision,
+                   const DeviceType& device, const DeviceFit& fit, AttentionKernel kernel) {
+  assert(!stores_scores(kernel));
+  const auto found = fit.flash.find(kernel);
+  const FlashFit& flash = found != fit.flash.end() ? found->second : fit.flash.rbegin()->second;
+  const auto size = static_cast<double>(a.query_size + a.value_size);
+  const bool forward = part == KernelPart::Forward;
+  const double products =
+      2 * pairs(a) * (forward ? size : 2 * size + static_cast<double>(a.query_size));
+  const auto keys = static_cast<double>(std::max<std::int64_t>(a.keys, 1));
+  const double computed = a.causal ? std::min(1.0, (1 + flash.causal_ramp / keys) / 2) : 1.0;
+  const double share = (forward ? flash.forward_share : flash.backward_share) *
+                       (size / (size + 2 * flash.head_ramp));
+  const double rate = compute_rate(device, fit, precision) * share;
+  return Seconds(products * computed * (1 + flash.sequence_ramp / keys) *
+                 (1 + flash.wave_ramp / flash_waves(a, device)) / rate);
+}
+
+Seconds unfused_attention_time(const AttentionShape& a, KernelPart part, Precision precision,
+                               const DeviceType& device, const DeviceFit& fit,
+                               AttentionKernel kernel) {
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return gemm_time(score_product(a, m, n, k, precision), precision, device, fit);
+  };
+  const ScorePasses passes = score_passes(a, part, kernel);
+  const double bytes = pairs(a) * (passes.elements * width(precision) + passes.mask_bytes);
+  Seconds time = memory_time(bytes, fit.memory_share, device);
+  int kernels = passes.kernels;
+  if (part == KernelPart::Forward) {
+    time += product(a.queries, a.keys, a.query_size) + product(a.queries, a.value_size, a.keys);
+    kernels += 2;
+  } else {  // of the probabilities, values, queries, keys
+    time += product(a.queries, a.keys, a.value_size) + product(a.keys, a.value_size, a.queries) +
+            product(a.queries, a.query_size, a.keys) + product(a.keys, a.query_size, a.queries);
+    kernels += 4;
+  }
+  return time + Seconds(fit.launch_s * (kernels - 1));
+}
+
+Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType& device,
+                    const DeviceFit& fit, AttentionKernel attention) {
+  const Seconds launch(fit.launch_s);
+  if (kernel.kind == KernelKind::Matmul) {
+    return gemm_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
+  }
+  if (kernel.kind == KernelKind::Attention) {
+    const AttentionShape shape = attention_shape(kernel);
+    const Seconds time =
+        stores_scores(attention)
+            ? unfused_attention_time(shape, kernel.part, precision, device, fit, attention)
+            : flash_time(shape, kernel.part, precision, device, fit, attention);
+    return Seconds(std::max(time.value(), moving_time(kernel, precision, device, fit).value())) +
+           launch;
+  }
+  return moving_time(kernel, precision, device, fit) + launch;
+}
+
+}  // namespace meshwright

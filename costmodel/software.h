@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/device_fit.h"
+#include "costmodel/kernel_set.h"
+#include "costmodel/units.h"
+
+namespace meshwright {
+
+// The training software that runs a plan: which kernels it has, what it takes besides, and what it
+// does where a plan does not say. Few numbers, each with a meaning; the shipped ones stand in
+// data/software.json.
+struct Software {
+  std::string name;
+  std::vector<std::string> also;  // other names that published runs use for it
+  std::string sources;
+  AttentionKernel attention = AttentionKernel::Flash2;
+
+  double dispatch_s = 0;  // what the host needs to launch a kernel
+  double row_passes = 1;  // memory that row-wise kernels move, by every operand once
+  double step_s = 0;      // once a step: input, logging, waiting for all devices
+  double slow_down = 0;   // of kernels while a collective of the device is under way
+
+  Bytes bucket = 25_MiB;          // weights whose gradients are reduced together
+  bool overlap_gradients = true;  // with the backward
+  std::int64_t prefetch = 1;      // buckets that weights are gathered ahead
+  bool wide_gradients = true;     // gradients are added up and reduced in fp32
+
+  Bytes context;         // of the device that no allocator sees
+  Bytes communicator;    // for each group of devices that a device is in
+  double allocator = 0;  // reserved beyond what is allocated, as a share of it
+  friend bool operator==(const Software&, const Software&) = default;
+};
+
+// What an attention kernel saves for its backward.
+KernelSet kernel_set_of(AttentionKernel attention);
+
+// The file `software.json` of the shipped data; its format stands in data/README.md. The first one
+// is what is assumed where none is named. Throws InputError.
+std::vector<Software> read_software(const std::filesystem::path& file);
+
+// By its name or another name of it. Null: none has it.
+const Software* find_software(const std::vector<Software>& all, std::string_view name);
+
+}  // namespace meshwright

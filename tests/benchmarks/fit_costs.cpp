@@ -1,0 +1,371 @@
+// Fits the numbers of data/fits.json to published measurements of kernels and collectives, and
+// prints how well they predict what they were not fitted to: of every table one half is fitted,
+// the other half predicted.
+//
+//   cmake --build --preset release --target fit_costs
+//   build/release/tests/benchmarks/fit_costs [--write]
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "costmodel/cluster_name.h"
+#include "costmodel/fit_file.h"
+#include "costmodel/json_input.h"
+#include "costmodel/transfer_cost.h"
+#include "tests/benchmarks/minimize.h"
+#include "tests/benchmarks/published_kernels.h"
+
+namespace meshwright {
+namespace {
+
+const std::filesystem::path kData = MESHWRIGHT_DATA;
+
+// What a device is called in the tables, in the presets, and by whom it is described besides.
+struct Target {
+  std::string fit;                                  // name of the fit
+  std::string preset;                               // data/clusters
+  std::vector<std::string> devices;                 // that use it
+  std::vector<std::string> gemm, attention, links;  // `gpu` in the tables
+};
+const std::vector<Target> kTargets = {
+    {"a100",
+     "a100-80",
+     {"a100-sxm-80", "a100-sxm-40"},
+     {"A100-80GB"},
+     {"A100", "A100-80GB"},
+     {"A100-80GB"}},
+    {"a100-pcie",
+     "a100-80-pcie",
+     {"a100-pcie-80", "a100-pcie-40"},
+     {"A100 PCIe"},
+     {"A100 PCIe"},
+     {}},
+    {"h100", "h100", {"h100-sxm", "h800-sxm", "gh200-96"}, {"H100"}, {"H100"}, {"H100"}},
+    {"h200", "h200", {"h200-sxm"}, {"H200"}, {"H100", "H200"}, {"H200"}},
+    {"b200", "b200", {"b200-sxm"}, {"B200"}, {"B200"}, {"B200"}},
+    {"b300", "b300", {"b300-sxm"}, {"B300"}, {"B300"}, {"B300"}},
+    {"gb200", "gb200-nvl72", {"gb200"}, {"GB200"}, {"GB200"}, {"GB200"}},
+    {"gb300", "gb300-nvl72", {"gb300"}, {"GB300"}, {"GB300"}, {"GB300"}},
+    {"l40s", "l40s", {"l40s"}, {"L40S"}, {"L40S"}, {"L40S"}},
+};
+
+bool among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Rows by turns: what is fitted and what is predicted.
+template <class Row>
+struct Halves {
+  std::vector<Row> fitted, held;
+};
+template <class Row>
+Halves<Row> halves(const std::vector<Row>& rows) {
+  Halves<Row> result;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    (i % 2 == 0 ? result.fitted : result.held).push_back(rows[i]);
+  }
+  return result;
+}
+
+template <class Row, class Predict>
+double mean_error(const std::vector<Row>& rows, const Predict& predict) {
+  double sum = 0;
+  for (const Row& row : rows) sum += std::abs(predict(row) / row.time - 1);
+  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+}
+
+// Of logarithms: to be half as long is as wrong as to be twice as long.
+template <class Row, class Predict>
+double mean_log_error(const std::vector<Row>& rows, const Predict& predict) {
+  double sum = 0;
+  for (const Row& row : rows) sum += std::abs(std::log(predict(row) / row.time));
+  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+}
+
+template <class Row, class Predict>
+void print_errors(const std::string& what, const Halves<Row>& rows, const Predict& predict) {
+  if (rows.held.empty()) return;
+  fmt::print("  {:<34} {:>5} rows  fitted {:5.1f} %  held out {:5.1f} %\n", what,
+             rows.fitted.size() + rows.held.size(), 100 * mean_error(rows.fitted, predict),
+             100 * mean_error(rows.held, predict));
+}
+
+// Shares of what there is are at most 1 (the switch saves half of an all-reduce's volume: 2), a
+// launch takes a few microseconds, the blocks on a causal mask's edge are not longer than most
+// sequences.
+bool physical(const DeviceFit& fit) {
+  for (const auto& [name, value] : fit_values(fit)) {
+    const double most = name == "links.in_switch.share" ? 2 : 1;
+    if ((name.ends_with("share") || name.ends_with("quantization")) && value > most) return false;
+    if (name == "launch_s" && (value < 1e-6 || value > 10e-6)) return false;
+    if (name.ends_with("causal_ramp") && value > 1000) return false;
+    if (name.ends_with("tile_load") && value > 128) return false;
+  }
+  return true;
+}
+
+// Searches the logarithms of some numbers of a fit, so that none becomes negative.
+class Search {
+ public:
+  Search(DeviceFit& fit, std::vector<std::string> names) : fit_(fit), names_(std::move(names)) {}
+
+  // `cost` is asked with a fit.
+  template <class Cost>
+  void run(const Cost& cost) {
+    std::vector<double> start;
+    const auto values = fit_values(fit_);
+    for (const std::string& name : names_) start.push_back(std::log(values.at(name)));
+    const auto priced = [&](const std::vector<double>& point) {
+      DeviceFit changed = fit_;
+      apply(changed, point);
+      return physical(changed) ? cost(changed) : 1e3;
+    };
+    for (const double step : {0.4, -0.3, 0.1}) start = minimize(priced, start, step, 500);
+    apply(fit_, start);
+  }
+
+ private:
+  void apply(DeviceFit& fit, const std::vector<double>& point) const {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      set_fit_value(fit, names_[i], std::exp(point[i]));
+    }
+  }
+  DeviceFit& fit_;
+  std::vector<std::string> names_;
+};
+
+DeviceType device_of(const Target& target) {
+  return find_cluster(target.preset, kData).node_types.front().device;
+}
+
+void fit_gemm(const Target& target, const PublishedKernels& published, DeviceFit& fit,
+              Precision precision) {
+  std::vector<MeasuredGemm> rows;
+  for (const MeasuredGemm& row : published.gemms) {
+    if (among(target.gemm, row.gpu) && row.precision == precision &&
+        !row.source.starts_with("ml-engineering") &&
+        (row.source.starts_with("SimuMax") == (target.fit == "a100-pcie"))) {
+      rows.push_back(row);
+    }
+  }
+  if (rows.empty()) return;
+  const DeviceType device = device_of(target);
+  const auto split = halves(rows);
+  const auto predict = [&](const DeviceFit& by) {
+    return [&](const MeasuredGemm& row) {
+      return gemm_time(row.shape, precision, device, by) + Seconds(by.launch_s);
+    };
+  };
+  const std::string prefix = precision == Precision::FP8 ? "gemm_fp8" : "gemm";
+  if (precision == Precision::FP8) fit.gemm_fp8 = fit.gemm;
+  std::vector<std::string> names = {prefix + ".share", prefix + ".ramp", prefix + ".tile_load",
+                                    prefix + ".quantization", prefix + ".memory_share"};
+  if (precision != Precision::FP8) names.push_back("launch_s");
+  Search(fit, names).run([&](const DeviceFit& by) {
+    return mean_log_error(split.fitted, predict(by));
+  });
+  print_errors(fmt::format("gemm {}", to_text(precision)), split, predict(fit));
+}
+
+std::vector<MeasuredAttention> attention_rows(const std::vector<std::string>& gpus,
+                                              AttentionKernel kernel,
+                                              const PublishedKernels& published) {
+  std::vector<MeasuredAttention> rows;
+  for (const MeasuredAttention& row : published.attentions) {
+    if (among(gpus, row.gpu) && row.kernel == kernel) rows.push_back(row);
+  }
+  return rows;
+}
+
+Seconds attention_time(const MeasuredAttention& row, const DeviceType& device,
+                       const DeviceFit& fit) {
+  const auto part = [&](KernelPart which) {
+    return flash_time(row.shape, which, Precision::BF16, device, fit, row.kernel) +
+           Seconds(fit.launch_s);
+  };
+  switch (row.pass) {
+    case AttentionPass::Forward:
+      return part(KernelPart::Forward);
+    case AttentionPass::Backward:
+      return part(KernelPart::InputGradient);
+    case AttentionPass::Both:
+      return part(KernelPart::Forward) + part(KernelPart::InputGradient);
+  }
+  return Seconds(0);
+}
+
+void fit_attention(const Target& target, const PublishedKernels& published, AttentionKernel kernel,
+                   DeviceFit& fit) {
+  std::vector<MeasuredAttention> rows = attention_rows(target.attention, kernel, published);
+  if (rows.empty()) return;
+  const DeviceType device = device_of(target);
+  const auto split = halves(rows);
+  const auto some = [&](auto wanted) { return std::any_of(rows.begin(), rows.end(), wanted); };
+  const bool apart = some([](const auto& row) { return row.pass == AttentionPass::Backward; }) ||
+                     (some([](const auto& row) { return row.pass == AttentionPass::Forward; }) &&
+                      some([](const auto& row) { return row.pass == AttentionPass::Both; }));
+  const bool lengths = some([&](const auto& row) { return row.shape.keys != rows[0].shape.keys; });
+  fit.flash[kernel] = formula_fit(device).flash.at(AttentionKernel::Flash2);
+  if (const auto newest = fit.flash.find(AttentionKernel::Newest); newest != fit.flash.end()) {
+    fit.flash[kernel].wave_ramp = newest->second.wave_ramp;
+  }
+  const auto predict = [&](const DeviceFit& by) {
+    return [&, by](const MeasuredAttention& row) { return attention_time(row, device, by); };
+  };
+  // Assumed where forward and backward were not measured apart: FlashAttention-2's ratio of both
+  // shares on H100.
+  constexpr double kBackward = 0.85;
+  const std::string prefix = fmt::format("flash.{}.", to_text(kernel));
+  std::vector<std::string> names = {prefix + "forward_share", prefix + "head_ramp"};
+  if (lengths) names.insert(names.end(), {prefix + "sequence_ramp", prefix + "causal_ramp"});
+  if (apart) names.push_back(prefix + "backward_share");
+  // Figures of one library have as many blocks in every row.
+  if (kernel == AttentionKernel::Newest) names.push_back(prefix + "wave_ramp");
+  const auto tied = [&](DeviceFit by) {
+    FlashFit& flash = by.flash.at(kernel);
+    if (!apart) flash.backward_share = kBackward * flash.forward_share;
+    return by;
+  };
+  Search(fit, names).run([&](const DeviceFit& by) {
+    return mean_log_error(split.fitted, predict(tied(by)));
+  });
+  fit = tied(fit);
+  print_errors(fmt::format("attention {}{}", to_text(kernel), apart ? "" : " (one share)"), split,
+               predict(fit));
+}
+
+Seconds transfer_time(const MeasuredTransfer& row, const Cluster& cluster, const LinkFit& links,
+                      const NetworkFit& network) {
+  const std::int64_t local = row.devices / row.nodes;
+  const GroupShape shape{
+      .members = row.devices, .nodes = row.nodes, .fewest_on_node = local, .most_on_node = local};
+  const GroupLinks speeds{.inside = cluster.node_types.front().levels.back().bandwidth.value,
+                          .network = cluster.network.back().bandwidth.value,
+                          .in_switch = links.in_switch.has_value()};
+  return transfer_time(row.kind, row.size, shape, speeds, links, network);
+}
+
+void fit_links(const Target& target, const std::vector<MeasuredTransfer>& published,
+               DeviceFit& fit) {
+  std::vector<MeasuredTransfer> rows;
+  for (const MeasuredTransfer& row : published) {
+    if (among(target.links, row.gpu) && row.nodes == 1 && row.source.starts_with("NVIDIA aic")) {
+      rows.push_back(row);
+    }
+  }
+  if (rows.empty()) return;
+  const Cluster cluster = find_cluster(target.preset, kData);
+  const auto split = halves(rows);
+  const auto predict = [&](const DeviceFit& by) {
+    return [&](const MeasuredTransfer& row) {
+      return transfer_time(row, cluster, by.links, NetworkFit());
+    };
+  };
+  const bool hopper = target.fit != "a100" && target.fit != "l40s";
+  if (hopper) fit.links.in_switch = {.base_s = 20e-6, .share = 0.9, .ramp_s = 3e-9};
+  std::vector<std::string> names;
+  for (const std::string protocol : {"small", "large", "all_to_all", "in_switch"}) {
+    if (protocol == "in_switch" && !hopper) continue;
+    for (const std::string number : {".base_s", ".hop_s", ".share", ".ramp_s"}) {
+      if (number == ".hop_s" && protocol == "in_switch") continue;
+      if (number == ".ramp_s" && protocol == "small") continue;
+      names.push_back("links." + protocol + number);
+    }
+  }
+  // A few at a time: the simplex is poor in many dimensions.
+  const auto cost = [&](const DeviceFit& by) { return mean_log_error(split.fitted, predict(by)); };
+  for (int round = 0; round < 3; ++round) {
+    for (const std::string protocol : {"small", "large", "all_to_all", "in_switch"}) {
+      std::vector<std::string> some;
+      for (const std::string& name : names) {
+        if (name.starts_with("links." + protocol)) some.push_back(name);
+      }
+      if (!some.empty()) Search(fit, some).run(cost);
+    }
+  }
+  print_errors("collectives in a node, all sizes", split, predict(fit));
+  for (const TransferKind kind : {TransferKind::AllReduce, TransferKind::AllGather,
+                                  TransferKind::ReduceScatter, TransferKind::AllToAll}) {
+    Halves<MeasuredTransfer> some;
+    const auto wanted = [&](const MeasuredTransfer& row) {
+      return row.kind == kind && row.size >= 1_MiB;
+    };
+    std::copy_if(split.fitted.begin(), split.fitted.end(), std::back_inserter(some.fitted), wanted);
+    std::copy_if(split.held.begin(), split.held.end(), std::back_inserter(some.held), wanted);
+    print_errors(fmt::format("  {} from 1 MiB", to_text(kind)), some, predict(fit));
+  }
+}
+
+void fit_network(const std::vector<MeasuredTransfer>& published, Fits& fits) {
+  std::vector<MeasuredTransfer> rows;
+  for (const MeasuredTransfer& row : published) {
+    const bool known = row.gpu == "A100-40GB" || row.gpu == "B200";
+    if (row.nodes > 1 && known && row.kind == TransferKind::AllReduce && row.size >= 1_MiB) {
+      rows.push_back(row);
+    }
+  }
+  const auto split = halves(rows);
+  const auto predict = [&](const NetworkFit& network) {
+    return [&, network](const MeasuredTransfer& row) {
+      const std::string preset = row.gpu == "B200" ? "b200" : "a100-40";
+      const Cluster cluster = find_cluster(preset, kData);
+      const std::string& type = cluster.node_types.front().device.name;
+      return transfer_time(row, cluster, find_fit(fits, type)->links, network);
+    };
+  };
+  const auto made = [](const std::vector<double>& p) {
+    return NetworkFit{std::exp(p[0]), std::exp(p[1]), std::exp(p[2]), std::exp(p[3])};
+  };
+  const NetworkFit start = {30e-6, 10e-6, 0.9, 1e-9};
+  const std::vector<double> point = minimize(
+      [&](const std::vector<double>& p) { return mean_log_error(split.fitted, predict(made(p))); },
+      {std::log(start.base_s), std::log(start.hop_s), std::log(start.share),
+       std::log(start.ramp_s)},
+      0.3, 150);
+  fits.network = made(point);
+  fmt::print("network\n");
+  print_errors("all-reduce, 2 and 4 nodes, from 1 MiB", split, predict(fits.network));
+}
+
+Fits fit_all(const PublishedKernels& kernels, const std::vector<MeasuredTransfer>& transfers) {
+  Fits fits{.network_sources =
+                "nccl-tests of two A100 nodes (Oracle), bus bandwidths of four B200 nodes "
+                "(ml-engineering, network chapter)"};
+  for (const Target& target : kTargets) {
+    fmt::print("{}\n", target.fit);
+    DeviceFit fit = formula_fit(device_of(target));
+    fit.name = target.fit;
+    fit.devices = target.devices;
+    fit.sources =
+        "data/published/kernels.csv, collectives.csv: aiconfigurator, SimuMax, flash-attention "
+        "figures, LLMCompass";
+    fit.flash.clear();
+    fit_gemm(target, kernels, fit, Precision::BF16);
+    fit_gemm(target, kernels, fit, Precision::FP8);
+    for (const auto kernel :
+         {AttentionKernel::Newest, AttentionKernel::Flash1, AttentionKernel::Flash2}) {
+      fit_attention(target, kernels, kernel, fit);
+    }
+    fit_links(target, transfers, fit);
+    fits.devices.push_back(fit);
+  }
+  fit_network(transfers, fits);
+  return fits;
+}
+
+}  // namespace
+}  // namespace meshwright
+
+int main(int argc, char** argv) {
+  using namespace meshwright;
+  const std::filesystem::path published =
+      argc > 2 ? std::filesystem::path(argv[2]) : kData / "published";
+  const Fits fits = fit_all(read_published_kernels(published / "kernels.csv"),
+                            read_published_transfers(published / "collectives.csv"));
+  if (argc > 1 && std::strcmp(argv[1], "--write") == 0) {
+    write_text_file(kData / "fits.json", fits_text(fits));
+  }
+}

@@ -1,0 +1,141 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/cluster_name.h"
+#include "costmodel/fitted_costs.h"
+#include "costmodel/input_error.h"
+#include "costmodel/json_input.h"
+#include "tests/bad_files.h"
+#include "tests/costmodel/cluster_examples.h"
+
+namespace meshwright {
+namespace {
+
+const std::filesystem::path kData = MESHWRIGHT_DATA;
+using Json = nlohmann::json;
+
+Kernel addition(std::int64_t count) {
+  return {.kind = KernelKind::Add,
+          .operands = {dense_operand({count}), dense_operand({count}), dense_operand({count})}};
+}
+
+// The shipped file with something changed.
+std::string message_of(const std::string& file, const std::function<void(Json&)>& change,
+                       const std::function<void(const std::filesystem::path&)>& read) {
+  const TemporaryFolder folder;
+  Json json = Json::parse(read_text_file(kData / file, 16_MiB));
+  change(json);
+  const auto changed = folder.write("x.json", json.dump());
+  try {
+    read(changed);
+  } catch (const InputError& error) {
+    return std::string(error.what()).substr(folder.path().string().size() + 1);
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("numbers of a fit have names, and a name makes its part") {
+  DeviceFit fit = formula_fit(small_device("d"));
+  CHECK(fit_values(fit).at("gemm.share") == 0.8);
+  CHECK(!fit_values(fit).contains("gemm_fp8.share"));
+  CHECK(set_fit_value(fit, "gemm_fp8.share", 0.7));
+  CHECK(set_fit_value(fit, "flash.newest.forward_share", 0.6));
+  CHECK(set_fit_value(fit, "links.in_switch.share", 0.9));
+  CHECK(fit.gemm_fp8->share == 0.7);
+  CHECK(fit.flash.at(AttentionKernel::Newest).forward_share == 0.6);
+  CHECK(fit.links.in_switch->share == 0.9);
+  const DeviceFit before = fit;
+  CHECK(!set_fit_value(fit, "gemm.speed", 1));
+  CHECK(!set_fit_value(fit, "flash.flash9.forward_share", 1));
+  CHECK(!set_fit_value(fit, "flash.flash1.speed", 1));
+  CHECK(fit == before);
+}
+
+TEST_CASE("the shipped fits are read and written to the byte") {
+  const Fits fits = read_fits(kData / "fits.json");
+  CHECK(fits_text(fits) == read_text_file(kData / "fits.json", 16_MiB));
+  REQUIRE(find_fit(fits, "a100-sxm-80") != nullptr);
+  CHECK(find_fit(fits, "a100-sxm-80")->name == "a100");
+  CHECK(find_fit(fits, "abacus") == nullptr);
+}
+
+TEST_CASE("a fits file with a mistake is refused by name") {
+  const auto message = [](const std::function<void(Json&)>& change) {
+    return message_of("fits.json", change, [](const auto& file) { read_fits(file); });
+  };
+  CHECK(message([](Json& j) { j["format"] = "x"; }) ==
+        "x.json: format: expected \"meshwright-fits\", found \"x\"");
+  CHECK(message([](Json& j) { j["version"] = 2; }) == "x.json: version: expected 1, found 2");
+  CHECK(message([](Json& j) { j["devices"][0]["values"].erase("gemm.share"); }) ==
+        "x.json: devices[0].values: \"gemm.share\" is missing");
+  CHECK_THAT(message([](Json& j) { j["devices"][0]["values"]["gemm.speed"] = 1; }),
+             Catch::Contains("gemm.speed") && Catch::Contains("no such number in a fit"));
+  CHECK_THAT(message([](Json& j) { j["devices"][0]["values"]["gemm.ramp"] = -1; }),
+             Catch::Contains("expected a number that is not negative, found -1"));
+  CHECK_THAT(message([](Json& j) { j["devices"][0]["values"]["gemm.share"] = 0; }),
+             Catch::Contains("expected a share above 0, found 0"));
+  CHECK_THAT(message([](Json& j) { j["network"]["values"]["share"] = 0; }),
+             Catch::Contains("expected a share above 0, found 0"));
+  CHECK_THAT(message([](Json& j) { j["more"] = 0; }), Catch::Contains("more"));
+  check_unreadable_files([](const auto& file) { read_fits(file); });
+}
+
+TEST_CASE("the shipped software has what published runs name") {
+  const auto all = read_software(kData / "software.json");
+  for (const char* name : {"megatron-lm", "megatron-core", "megatron-bridge", "nemo", "fsdp",
+                           "fsdp2", "megatron-deepspeed", "deepspeed", "meshwright"}) {
+    CHECK(find_software(all, name) != nullptr);
+  }
+  CHECK(find_software(all, "other") == nullptr);
+}
+
+TEST_CASE("a software file with a mistake is refused by name") {
+  const auto message = [](const std::function<void(Json&)>& change) {
+    return message_of("software.json", change, [](const auto& file) { read_software(file); });
+  };
+  CHECK(message([](Json& j) { j["format"] = "x"; }) ==
+        "x.json: format: expected \"meshwright-software\", found \"x\"");
+  CHECK(message([](Json& j) { j["version"] = 2; }) == "x.json: version: expected 1, found 2");
+  CHECK(message([](Json& j) { j["software"][0]["attention"] = "fast"; }) ==
+        "x.json: software[0].attention: expected unfused, fused_softmax, flash1, flash2 or newest, "
+        "found \"fast\"");
+  CHECK(message([](Json& j) { j["software"][0]["step_s"] = -1; }) ==
+        "x.json: software[0].step_s: expected a number that is not negative, found -1");
+  CHECK_THAT(message([](Json& j) { j["software"] = Json::array(); }),
+             Catch::Contains("software: expected at least one"));
+  CHECK_THAT(message([](Json& j) { j["software"][0]["speed"] = 1; }), Catch::Contains("speed"));
+}
+
+TEST_CASE("prices say whether they were fitted or come from a formula") {
+  const Fits fits = read_fits(kData / "fits.json");
+  const Software software = *find_software(read_software(kData / "software.json"), "meshwright");
+  const Cluster a100 = find_cluster("a100-80:2x8", kData);
+  const FittedCosts fitted(a100, fits, software);
+  CHECK(fitted.kernel(addition(1000), Precision::BF16, DeviceId(0)).origin == PriceOrigin::Fitted);
+  Transfer all{.kind = TransferKind::AllReduce, .count = 1000};
+  for (std::size_t i = 0; i < 16; ++i) all.group.emplace_back(i);
+  CHECK(fitted.transfer(all, Precision::BF16).origin == PriceOrigin::Fitted);
+  const Cluster other{.name = "other", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
+  const FittedCosts formula(other, fits, software);
+  CHECK(formula.kernel(addition(1000), Precision::FP16, DeviceId(0)).origin ==
+        PriceOrigin::Formula);
+  CHECK(formula.transfer({.group = {DeviceId(0)}, .count = 5}, Precision::FP16).time == Seconds(0));
+}
+
+TEST_CASE("a software that moves memory twice takes twice as long after the launch") {
+  const Cluster one{.name = "one", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
+  Software software{.name = "s"};
+  const auto time = [&] {
+    return FittedCosts(one, Fits(), software)
+        .kernel(addition(1'000'000), Precision::FP16, DeviceId(0))
+        .time.value();
+  };
+  const double once = time(), launch = 3e-6;
+  CHECK(once == Approx(launch + 6e6 / (900e9 * 0.85)).epsilon(1e-12));
+  software.row_passes = 2;
+  CHECK(time() == Approx(launch + 2 * (once - launch)).epsilon(1e-12));
+}
+
+}  // namespace meshwright

@@ -1,0 +1,205 @@
+#include "costmodel/kernel_cost.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/costmodel/cluster_examples.h"
+
+namespace meshwright {
+namespace {
+
+// 100 multiprocessors of 1 TFLOP/s each, 1 TB/s of memory.
+DeviceType device() {
+  DeviceType type = small_device("device");
+  type.memory_bandwidth = declared(BytesPerSecond(1e12));
+  type.multiprocessors = declared<std::int64_t>(100);
+  return type;
+}
+
+// Nothing but arithmetic at the full rate: waves do not matter, tiles cost nothing.
+DeviceFit plain() {
+  return {.name = "plain",
+          .launch_s = 2e-6,
+          .memory_share = 0.5,
+          .sustained = 1,
+          .gemm = {.share = 1, .ramp = 0, .tile_load = 0, .quantization = 0, .memory_share = 1},
+          .flash = {{AttentionKernel::Flash2, {.forward_share = 0.5, .backward_share = 0.25}}}};
+}
+
+// No bytes are moved, so only arithmetic counts.
+GemmShape product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.m = m, .n = n, .k = k};
+}
+
+double time_of(const GemmShape& shape, const DeviceFit& fit) {
+  return gemm_time(shape, Precision::FP16, device(), fit).value();
+}
+
+auto near(double seconds) { return Approx(seconds).epsilon(1e-12).margin(0); }
+
+Kernel matmul(KernelPart part, Operand first, Operand second, Operand result) {
+  return {.kind = KernelKind::Matmul,
+          .part = part,
+          .operands = {std::move(first), std::move(second), std::move(result)}};
+}
+
+AttentionShape attention(bool causal) {
+  return {.batch = 2,
+          .heads = 8,
+          .queries = 1024,
+          .keys = 1024,
+          .query_size = 64,
+          .value_size = 64,
+          .causal = causal};
+}
+
+double flash(const AttentionShape& shape, KernelPart part, const DeviceFit& fit) {
+  return flash_time(shape, part, Precision::FP16, device(), fit, AttentionKernel::Flash2).value();
+}
+
+}  // namespace
+
+TEST_CASE("a product of whole tiles takes its operations at the fitted share of the peak") {
+  DeviceFit fit = plain();
+  CHECK(time_of(product(4096, 4096, 1024), fit) == near(2.0 * 4096 * 4096 * 1024 / 100e12));
+  fit.gemm.share = 0.5;
+  CHECK(time_of(product(4096, 4096, 1024), fit) == near(2.0 * 4096 * 4096 * 1024 / 50e12));
+  fit.sustained = 0.8;
+  CHECK(time_of(product(4096, 4096, 1024), fit) == near(2.0 * 4096 * 4096 * 1024 / 40e12));
+}
+
+TEST_CASE("less than a wave takes as long as one tile") {
+  // One multiprocessor works on a 64 x 64 tile; K is too short to be split.
+  CHECK(time_of(product(64, 64, 256), plain()) == near(2.0 * 64 * 64 * 256 / 1e12));
+  CHECK(time_of(product(10, 10, 256), plain()) == near(2.0 * 64 * 64 * 256 / 1e12));
+}
+
+TEST_CASE("quantized waves are whole") {
+  DeviceFit fit = plain();
+  fit.gemm.quantization = 1;
+  // 101 tiles of 64 x 64 are two waves; 51 of 64 x 128 are one, twice as long.
+  CHECK(time_of(product(64, 64 * 101, 256), fit) == near(2 * 2.0 * 64 * 64 * 256 / 1e12));
+  fit.gemm.quantization = 0;
+  CHECK(time_of(product(64, 64 * 101, 256), fit) == near(1.01 * 2.0 * 64 * 64 * 256 / 1e12));
+}
+
+TEST_CASE("small tiles wait for their operands") {
+  DeviceFit fit = plain();
+  fit.gemm.tile_load = 128;
+  // 1 + 128 (1/64 + 1/64) = 5 against 1 + 128 (1/256 + 1/128) = 2.5 of the largest tile.
+  CHECK(time_of(product(64, 64, 256), fit) == near(2 * 2.0 * 64 * 64 * 256 / 1e12));
+}
+
+TEST_CASE("starting and ending a tile counts as a longer K") {
+  DeviceFit fit = plain();
+  fit.gemm.ramp = 100;
+  CHECK(time_of(product(4096, 4096, 200), fit) == near(2.0 * 4096 * 4096 * 300 / 100e12));
+}
+
+TEST_CASE("a product is never faster than its memory traffic or its arithmetic") {
+  CHECK(rc::check([] {
+    GemmShape shape =
+        product(*rc::gen::inRange(1, 5000), *rc::gen::inRange(1, 5000), *rc::gen::inRange(1, 5000));
+    shape.moved = Bytes(2 * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n));
+    const double time = time_of(shape, plain());
+    RC_ASSERT(time >= static_cast<double>(shape.moved.value()) / 1e12 * (1 - 1e-12));
+    const double flops =
+        2.0 * static_cast<double>(shape.m * shape.n) * static_cast<double>(shape.k);
+    RC_ASSERT(time >= flops / 100e12 * (1 - 1e-12));
+  }));
+}
+
+TEST_CASE("a larger product never takes less time") {
+  CHECK(rc::check([] {
+    DeviceFit fit = plain();
+    fit.gemm = {.share = 0.9, .ramp = 120, .tile_load = 20, .quantization = 1, .memory_share = 0.8};
+    const GemmShape small =
+        product(*rc::gen::inRange(1, 3000), *rc::gen::inRange(1, 3000), *rc::gen::inRange(1, 3000));
+    GemmShape large = small;
+    (*rc::gen::arbitrary<bool>() ? large.m : large.n) += *rc::gen::inRange(1, 500);
+    RC_ASSERT(time_of(small, fit) <= time_of(large, fit) * (1 + 1e-12));
+  }));
+}
+
+TEST_CASE("8-bit products have their own fit and pay for the cast") {
+  DeviceFit fit = plain();
+  DeviceType fast = device();
+  fast.peak.emplace(Precision::FP8, declared(200.0_TFLOPps));
+  const GemmShape shape = product(4096, 4096, 1024);
+  // 5 bytes for each of 4096 x 1024 elements at half of 1 TB/s, two launches of 2 us.
+  const double cast = 5.0 * 4096 * 1024 / 0.5e12 + 4e-6;
+  const double flops = 2.0 * 4096 * 4096 * 1024;
+  CHECK(gemm_time(shape, Precision::FP8, fast, fit).value() == near(flops / 200e12 + cast));
+  fit.gemm_fp8 = fit.gemm;
+  fit.gemm_fp8->share = 0.5;
+  CHECK(gemm_time(shape, Precision::FP8, fast, fit).value() == near(flops / 100e12 + cast));
+}
+
+TEST_CASE("the three products of a layer have their own shapes") {
+  const Operand x = dense_operand({2, 10, 30}), weight = dense_operand({30, 70}),
+                y = dense_operand({2, 10, 70});
+  const Bytes moved(2 * (2 * 10 * 30 + 30 * 70 + 2 * 10 * 70));
+  CHECK(gemm_shape(matmul(KernelPart::Forward, x, weight, y), Precision::FP16) ==
+        GemmShape{.m = 20, .n = 70, .k = 30, .moved = moved});
+  CHECK(gemm_shape(matmul(KernelPart::InputGradient, weight, y, x), Precision::FP16) ==
+        GemmShape{.m = 20, .n = 30, .k = 70, .moved = moved});
+  CHECK(gemm_shape(matmul(KernelPart::WeightGradient, x, y, weight), Precision::FP16) ==
+        GemmShape{.m = 30, .n = 70, .k = 20, .moved = moved});
+}
+
+TEST_CASE("flash attention has two products forward and five backward, half with a mask") {
+  const DeviceFit fit = plain();
+  const double product = 2.0 * 2 * 8 * 1024 * 1024 * 64;
+  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * product / 50e12));
+  CHECK(flash(attention(false), KernelPart::InputGradient, fit) == near(5 * product / 25e12));
+  CHECK(flash(attention(true), KernelPart::Forward, fit) == near(product / 50e12));
+}
+
+TEST_CASE("short sequences, small heads and few blocks make flash attention slower") {
+  DeviceFit fit = plain();
+  const double full = flash(attention(false), KernelPart::Forward, fit);
+  const double half = flash(attention(true), KernelPart::Forward, fit);
+  FlashFit& flash2 = fit.flash.at(AttentionKernel::Flash2);
+  flash2.sequence_ramp = 1024;  // as long as the sequence
+  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
+  flash2 = {.forward_share = 0.5, .backward_share = 0.25, .head_ramp = 64};  // as large as a head
+  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
+  flash2 = {.forward_share = 0.5, .backward_share = 0.25, .causal_ramp = 512};
+  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(full));
+  CHECK(flash(attention(true), KernelPart::Forward, fit) == near(1.5 * half));
+  // 2 x 8 heads of 8 blocks on 100 multiprocessors: 1.28 waves.
+  flash2 = {.forward_share = 0.5, .backward_share = 0.25, .wave_ramp = 1.28};
+  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
+}
+
+TEST_CASE("attention that stores its scores is priced by its parts") {
+  DeviceFit fit = plain();
+  fit.gemm.share = 1e6;  // arithmetic takes no time
+  fit.gemm.memory_share = 1e6;
+  AttentionShape shape = attention(true);
+  const double scores = 2.0 * 2 * 8 * 1024 * 1024;  // bytes
+  const auto time = [&](KernelPart part, AttentionKernel kernel) {
+    return unfused_attention_time(shape, part, Precision::FP16, device(), fit, kernel).value();
+  };
+  const auto about = [](double seconds) { return Approx(seconds).epsilon(1e-4); };
+  // Fused: read and written once; three kernels, of which one launch is counted by the caller.
+  CHECK(time(KernelPart::Forward, AttentionKernel::FusedSoftmax) ==
+        about(2 * scores / 0.5e12 + 4e-6));
+  CHECK(time(KernelPart::Forward, AttentionKernel::Unfused) == about(6 * scores / 0.5e12 + 8e-6));
+  CHECK(time(KernelPart::InputGradient, AttentionKernel::FusedSoftmax) ==
+        about(3 * scores / 0.5e12 + 8e-6));
+  shape.dropout = true;  // one more kernel: two passes and a byte for each element
+  CHECK(time(KernelPart::Forward, AttentionKernel::FusedSoftmax) ==
+        about(4.5 * scores / 0.5e12 + 6e-6));
+}
+
+TEST_CASE("other kernels move their operands once, after a launch") {
+  const Kernel add{
+      .kind = KernelKind::Add,
+      .operands = {dense_operand({1000}), dense_operand({1000}), dense_operand({1000})}};
+  CHECK(kernel_time(add, Precision::FP16, device(), plain(), AttentionKernel::Flash2).value() ==
+        near(6000 / 0.5e12 + 2e-6));
+}
+
+}  // namespace meshwright
