@@ -42,6 +42,7 @@ void add_simulate_command(CLI::App& app, Session& session);
 void add_run_command(CLI::App& app, Session& session);
 void add_benchmark_command(CLI::App& app, Session& session);
 void add_profile_command(CLI::App& app, Session& session);
+void add_validate_command(CLI::App& app, Session& session);
 
 // Adds --json to a subcommand that prints a result.
 void add_json_option(CLI::App& command, Session& session);

@@ -89,6 +89,7 @@ int run(int argc, char** argv) {
   add_run_command(app, session);
   add_benchmark_command(app, session);
   add_profile_command(app, session);
+  add_validate_command(app, session);
   try {
     parse_and_run(app, argc, argv);
     return static_cast<int>(ExitCode::Done);

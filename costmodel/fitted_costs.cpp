@@ -21,11 +21,14 @@ const FittedCosts::Known& FittedCosts::known(DeviceId device) const {
 Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId device) const {
   const Known& by = known(device);
   const DeviceType& type = device_type_of(cluster_, device);
-  const bool product = kernel.kind == KernelKind::Matmul || kernel.kind == KernelKind::Attention;
   const Seconds time = kernel_time(kernel, precision, type, by.fit, software_.attention);
   const Seconds launch(by.fit.launch_s);
-  return {.time = product ? time : launch + (time - launch) * software_.row_passes,
-          .origin = by.origin};
+  return {.time = launch + (time - launch) * times_longer(kernel.kind), .origin = by.origin};
+}
+
+double FittedCosts::times_longer(KernelKind kind) const {
+  if (kind == KernelKind::Matmul) return 1;
+  return kind == KernelKind::Attention ? 1 / software_.attention_share : software_.row_passes;
 }
 
 Price FittedCosts::transfer(const Transfer& transfer, Precision precision) const {

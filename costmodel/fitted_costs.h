@@ -24,6 +24,8 @@ class FittedCosts : public CostModel {
     PriceOrigin origin = PriceOrigin::Formula;
   };
   const Known& known(DeviceId device) const;
+  // Than the kernel alone and by every operand once.
+  double times_longer(KernelKind kind) const;
 
   const Cluster& cluster_;
   NetworkFit network_;

@@ -18,6 +18,12 @@ double not_negative(const JsonInput& input) {
   return value;
 }
 
+double positive_share(const JsonInput& input) {
+  const auto value = input.as<double>();
+  if (value <= 0 || value > 1) input.fail_expected("a share above 0, at most 1");
+  return value;
+}
+
 AttentionKernel read_attention(const JsonInput& input) {
   const auto kernel = parse_attention_kernel(input.as<std::string>());
   if (!kernel) input.fail_expected("unfused, fused_softmax, flash1, flash2 or newest");
@@ -30,12 +36,14 @@ Software read_one(const JsonInput& input) {
                     .attention = read_attention(input.at("attention")),
                     .dispatch_s = not_negative(input.at("dispatch_s")),
                     .row_passes = not_negative(input.at("row_passes")),
+                    .attention_share = positive_share(input.at("attention_share")),
                     .step_s = not_negative(input.at("step_s")),
                     .slow_down = not_negative(input.at("slow_down")),
                     .bucket = input.required<Bytes>("bucket"),
                     .overlap_gradients = input.required<bool>("overlap_gradients"),
                     .prefetch = input.at("prefetch").integer(0, 1000),
                     .wide_gradients = input.required<bool>("wide_gradients"),
+                    .dropout = not_negative(input.at("dropout")),
                     .context = input.required<Bytes>("context"),
                     .communicator = input.required<Bytes>("communicator"),
                     .allocator = not_negative(input.at("allocator"))};

@@ -20,15 +20,17 @@ struct Software {
   std::string sources;
   AttentionKernel attention = AttentionKernel::Flash2;
 
-  double dispatch_s = 0;  // what the host needs to launch a kernel
-  double row_passes = 1;  // memory that row-wise kernels move, by every operand once
-  double step_s = 0;      // once a step: input, logging, waiting for all devices
-  double slow_down = 0;   // of kernels while a collective of the device is under way
+  double dispatch_s = 0;       // what the host needs to launch a kernel
+  double row_passes = 1;       // memory that row-wise kernels move, by every operand once
+  double attention_share = 1;  // of the rate of attention alone that training reaches
+  double step_s = 0;           // once a step: input, logging, waiting for all devices
+  double slow_down = 0;        // of kernels while a collective of the device is under way
 
   Bytes bucket = 25_MiB;          // weights whose gradients are reduced together
   bool overlap_gradients = true;  // with the backward
   std::int64_t prefetch = 1;      // buckets that weights are gathered ahead
   bool wide_gradients = true;     // gradients are added up and reduced in fp32
+  double dropout = 0;             // that models of the GPT family are trained with
 
   Bytes context;         // of the device that no allocator sees
   Bytes communicator;    // for each group of devices that a device is in

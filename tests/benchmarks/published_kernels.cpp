@@ -39,13 +39,13 @@ MeasuredGemm gemm_of(const CsvInput& table, std::size_t row) {
           .time = Seconds(*table.number(row, "time_us") * 1e-6)};
 }
 
-// Which implementation a row of the flash-attention figures shows stands in its note.
-std::optional<AttentionKernel> implementation(const std::string& source, const std::string& note) {
+// Which implementation a row of the flash-attention figures shows.
+std::optional<AttentionKernel> implementation(const std::string& source,
+                                              const std::string& software) {
   if (!source.starts_with("flash-attention")) return AttentionKernel::Newest;
-  if (contains(note, "implementation FlashAttention-1;")) return AttentionKernel::Flash1;
-  if (contains(note, "implementation FlashAttention-2;")) return AttentionKernel::Flash2;
-  if (contains(note, "implementation FlashAttention-3;")) return AttentionKernel::Newest;
-  if (contains(note, "implementation cuDNN;")) return AttentionKernel::Newest;
+  if (software == "FlashAttention-1") return AttentionKernel::Flash1;
+  if (software == "FlashAttention-2") return AttentionKernel::Flash2;
+  if (software == "FlashAttention-3") return AttentionKernel::Newest;
   return std::nullopt;
 }
 
@@ -75,7 +75,7 @@ std::optional<MeasuredAttention> attention_of(const CsvInput& table, std::size_t
   const auto pass = kPasses.find(op);
   if (pass == kPasses.end()) return std::nullopt;
   const std::string source = *table.text(row, "source");
-  const auto kernel = implementation(source, table.text(row, "notes").value_or(""));
+  const auto kernel = implementation(source, table.text(row, "software").value_or(""));
   if (!kernel) return std::nullopt;
   const std::string shape = *table.text(row, "shape");
   const auto seq = number_after(shape, "seq");

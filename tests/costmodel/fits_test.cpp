@@ -103,6 +103,8 @@ TEST_CASE("a software file with a mistake is refused by name") {
         "found \"fast\"");
   CHECK(message([](Json& j) { j["software"][0]["step_s"] = -1; }) ==
         "x.json: software[0].step_s: expected a number that is not negative, found -1");
+  CHECK(message([](Json& j) { j["software"][0]["attention_share"] = 2; }) ==
+        "x.json: software[0].attention_share: expected a share above 0, at most 1, found 2");
   CHECK_THAT(message([](Json& j) { j["software"] = Json::array(); }),
              Catch::Contains("software: expected at least one"));
   CHECK_THAT(message([](Json& j) { j["software"][0]["speed"] = 1; }), Catch::Contains("speed"));

@@ -1,0 +1,212 @@
+#include "cli/validate_view.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/text_table.h"
+#include "costmodel/csv_input.h"
+
+namespace meshwright {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Cells = std::vector<std::string>;
+using Chosen = std::function<bool(const RunOutcome&)>;
+
+std::vector<RunOutcome> chosen(const std::vector<RunOutcome>& all, const Chosen& wanted) {
+  std::vector<RunOutcome> some;
+  for (const RunOutcome& outcome : all) {
+    if (wanted(outcome)) some.push_back(outcome);
+  }
+  return some;
+}
+
+Score score_of(const Validation& validation, const Chosen& wanted) {
+  return score(chosen(validation.ran, wanted), chosen(validation.failed, wanted));
+}
+
+bool scored(const RunOutcome& outcome) { return outcome.run.scored(); }
+
+// Of runs that ran, in the order they are first seen.
+std::vector<std::pair<std::string, std::string>> groups_of(const Validation& validation) {
+  std::vector<std::pair<std::string, std::string>> groups;
+  for (const RunOutcome& outcome : validation.ran) {
+    const std::pair group(source_of(outcome.run), outcome.run.gpu);
+    if (scored(outcome) && std::ranges::find(groups, group) == groups.end()) {
+      groups.push_back(group);
+    }
+  }
+  return groups;
+}
+
+std::string percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
+}
+
+std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+
+std::string fit_text(const FitCounts& counts) {
+  if (counts.right + counts.wrong + counts.close == 0) return "-";
+  return fmt::format("{}/{}/{}", counts.right, counts.close, counts.wrong);
+}
+
+Cells header() {
+  return {"source", "device", "runs",   "predicted", "mean", "median",       "bias",
+          "worst",  "rank",   "regret", "memory",    "fits", "out of memory"};
+}
+
+Cells row_of(const std::string& source, const std::string& device, const Score& of) {
+  const auto& step = of.step;
+  return {source,
+          device,
+          std::to_string(of.rows),
+          std::to_string(of.predicted),
+          step ? percent(step->mean) : "-",
+          step ? percent(step->median) : "-",
+          step ? signed_percent(step->bias) : "-",
+          step ? signed_percent(step->worst) : "-",
+          of.rank_correlation ? fmt::format("{:.2f}", *of.rank_correlation) : "-",
+          percent(of.regret),
+          percent(of.memory_error),
+          fit_text(of.fitting),
+          fit_text(of.out_of_memory)};
+}
+
+std::vector<Cells> table_of(const Validation& validation) {
+  std::vector<Cells> rows = {header()};
+  for (const auto& [source, device] : groups_of(validation)) {
+    const Score of = score_of(validation, [&](const RunOutcome& outcome) {
+      return scored(outcome) && source_of(outcome.run) == source && outcome.run.gpu == device;
+    });
+    rows.push_back(row_of(source, device, of));
+  }
+  rows.push_back(row_of("all scored", "", score_of(validation, scored)));
+  const auto others = [](const RunOutcome& outcome) { return !scored(outcome); };
+  if (!chosen(validation.ran, others).empty()) {
+    rows.push_back(row_of("others", "", score_of(validation, others)));
+  }
+  return rows;
+}
+
+std::string markdown_text(const std::vector<Cells>& rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += "|";
+    for (const std::string& cell : rows[i]) text += " " + cell + " |";
+    text += "\n";
+    if (i > 0) continue;
+    text += "|";
+    for (std::size_t c = 0; c < rows[i].size(); ++c) text += "---|";
+    text += "\n";
+  }
+  return text;
+}
+
+// How often each reason was given.
+std::string reasons_text(const std::vector<RunOutcome>& outcomes) {
+  std::map<std::string, std::size_t> reasons;
+  for (const RunOutcome& outcome : outcomes) {
+    if (!outcome.prediction && scored(outcome)) ++reasons[outcome.skipped];
+  }
+  std::vector<Cells> rows;
+  for (const auto& [why, count] : reasons) rows.push_back({fmt::format("{}", count), why});
+  return rows.empty() ? "" : "\nscored runs that were not predicted\n" + table_text(rows, 2);
+}
+
+constexpr auto kLegend =
+    "\nmean, median, bias, worst: error of the step's time, by what was measured. rank: "
+    "Spearman's\n"
+    "correlation of tokens/s/device within source, model and device. regret: how much slower than\n"
+    "the best layout is the one we would have picked. memory: mean error of the peak, where the\n"
+    "source says what it counts. fits: of runs that ran we said yes/too close/no; out of memory: "
+    "of\nruns that did not, no/too close/yes. others: trust below A, or recomputation or "
+    "precision\n"
+    "not stated; never fitted.\n";
+
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json score_json(const Score& of) {
+  Json skipped = Json::array();
+  for (const auto& [id, why] : of.skipped) skipped.push_back({{"id", id}, {"why", why}});
+  const auto part = [&](double ErrorSummary::*field) {
+    return of.step ? Json(*of.step.*field) : Json();
+  };
+  return {{"rows", of.rows},
+          {"predicted", of.predicted},
+          {"skipped", std::move(skipped)},
+          {"mean_error", part(&ErrorSummary::mean)},
+          {"median_error", part(&ErrorSummary::median)},
+          {"bias", part(&ErrorSummary::bias)},
+          {"worst_error", part(&ErrorSummary::worst)},
+          {"spearman", optional_json(of.rank_correlation)},
+          {"regret", optional_json(of.regret)},
+          {"regret_groups", of.regret_groups},
+          {"memory_error", optional_json(of.memory_error)},
+          {"memory_rows", of.memory_rows},
+          {"out_of_memory_right", of.out_of_memory.right},
+          {"out_of_memory_wrong", of.out_of_memory.wrong},
+          {"out_of_memory_close", of.out_of_memory.close},
+          {"fitting_right", of.fitting.right},
+          {"fitting_wrong", of.fitting.wrong},
+          {"fitting_close", of.fitting.close}};
+}
+
+std::string csv_row(const RunOutcome& outcome) {
+  const auto number = [](const auto& value) {
+    return value ? fmt::format("{}", value->value()) : "";
+  };
+  std::optional<Seconds> step;
+  std::optional<Bytes> bytes;
+  if (outcome.prediction) {
+    step = outcome.prediction->step;
+    bytes = memory_of(*outcome.prediction, outcome.run.memory_kind);
+  }
+  return fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(outcome.run.id),
+                     number(outcome.run.step), number(step), number(outcome.run.peak_memory),
+                     number(bytes), outcome.prediction ? to_text(outcome.prediction->fits) : "",
+                     csv_field(outcome.skipped), scored(outcome) ? "yes" : "no",
+                     csv_field(fmt::format("{}", fmt::join(outcome.assumed, "; "))));
+}
+
+}  // namespace
+
+std::string validation_text(const Validation& validation, bool markdown) {
+  const auto rows = table_of(validation);
+  if (markdown) return markdown_text(rows);
+  return table_text(rows, 0) + kLegend + reasons_text(validation.ran);
+}
+
+nlohmann::ordered_json validation_json(const Validation& validation) {
+  Json sources = Json::object(), groups = Json::array();
+  for (const auto& [source, device] : groups_of(validation)) {
+    const auto of_source = [&](const RunOutcome& outcome) {
+      return scored(outcome) && source_of(outcome.run) == source;
+    };
+    sources[source] = score_json(score_of(validation, of_source));
+    Json group = {{"source", source}, {"device", device}};
+    group.update(score_json(score_of(validation, [&](const RunOutcome& outcome) {
+      return of_source(outcome) && outcome.run.gpu == device;
+    })));
+    groups.push_back(std::move(group));
+  }
+  const auto others = [](const RunOutcome& outcome) { return !scored(outcome); };
+  return {{"all", score_json(score_of(validation, scored))},
+          {"sources", std::move(sources)},
+          {"groups", std::move(groups)},
+          {"others", score_json(score_of(validation, others))}};
+}
+
+std::string validation_csv(const Validation& validation) {
+  std::string text =
+      "id,measured_s,predicted_s,measured_bytes,predicted_bytes,fits,skipped,scored,assumed\n";
+  for (const RunOutcome& outcome : validation.ran) text += csv_row(outcome);
+  for (const RunOutcome& outcome : validation.failed) text += csv_row(outcome);
+  return text;
+}
+
+}  // namespace meshwright

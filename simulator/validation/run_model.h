@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "costmodel/model.h"
+#include "simulator/validation/published_run.h"
+
+namespace meshwright {
+
+// The model of a run: of arch "gpt" a GPT-2 of its sizes, of arch "llama" a Llama. `dropout` is the
+// probability that a gpt is trained with. What the run does not say has a default that is added to
+// `assumed`; the vocabulary is padded as Megatron does. A string says why there is none.
+std::variant<Model, std::string> model_of(const PublishedRun& run, double dropout,
+                                          std::vector<std::string>& assumed);
+
+}  // namespace meshwright

@@ -1,0 +1,191 @@
+#include "simulator/validation/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "costmodel/cluster_name.h"
+#include "simulator/validation/run_model.h"
+
+namespace meshwright {
+namespace {
+
+// The preset of a device as the runs name it. Memory decides between two of a kind.
+std::optional<std::string> preset_of(const PublishedRun& run) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kPresets = {{
+      {"V100", "v100"},
+      {"H100", "h100"},
+      {"H800", "h800"},
+      {"H200", "h200"},
+      {"B200", "b200"},
+      {"B300", "b300"},
+      {"GB200", "gb200-nvl72"},
+      {"GB300", "gb300-nvl72"},
+      {"MI300X", "mi300x"},
+  }};
+  if (run.gpu == "A100") return run.device_memory_gb == 40 ? "a100-40" : "a100-80";
+  for (const auto& [gpu, preset] : kPresets) {
+    if (run.gpu == gpu) return std::string(preset);
+  }
+  return std::nullopt;
+}
+
+constexpr double kGB = 1024.0 * 1024 * 1024;  // memory stacks are binary sizes
+
+// Of a network's nominal bandwidth. Omni-Path was measured to carry far less: an all-reduce over 4
+// nodes of 4 V100 with 100 Gb/s for each ran at a bus bandwidth of 10.6 of 50 GB/s, over 16 such
+// nodes at 6.9, over 4 nodes of 8 A100 with 50 Gb/s for each at 5.1 (BigScience,
+// experiments/bandwidth). The first is taken: runs on that network agree best with it.
+double carried_share(const PublishedRun& run) {
+  constexpr double kOmniPath = 10.6 / 50;
+  return run.network.find("Omni-Path") == std::string::npos ? 1.0 : kOmniPath;
+}
+
+std::variant<Cluster, NotExpressed> cluster_of(const PublishedRun& run,
+                                               const std::filesystem::path& data) {
+  const auto preset = preset_of(run);
+  if (!preset) return NotExpressed{fmt::format("there is no cluster preset for {}", run.gpu)};
+  if (!run.devices || !run.devices_per_node) {
+    return NotExpressed{"gpus or gpus_per_node is not stated"};
+  }
+  const std::int64_t on_node = std::min(*run.devices, *run.devices_per_node);
+  if (*run.devices % on_node != 0) {
+    return NotExpressed{fmt::format("{} devices are no whole nodes of {}", *run.devices, on_node)};
+  }
+  Cluster cluster =
+      find_cluster(fmt::format("{}:{}x{}", *preset, *run.devices / on_node, on_node), data);
+  for (NodeType& type : cluster.node_types) {
+    if (!run.device_memory_gb) continue;
+    type.device.memory = {Bytes(std::llround(*run.device_memory_gb * kGB)), Origin::Declared,
+                          run.id};
+  }
+  for (LinkLevel& level : cluster.network) {
+    if (!run.network_gbps) continue;
+    const double nominal = *run.network_gbps / 8 * 1e9;
+    level.bandwidth = {BytesPerSecond(nominal * carried_share(run)), Origin::Declared, run.id};
+  }
+  return cluster;
+}
+
+// What the run's own options say, then its column `attention`, then the software's default.
+AttentionKernel attention_of(const PublishedRun& run, AttentionKernel usual) {
+  static constexpr std::array<std::pair<std::string_view, AttentionKernel>, 7> kOptions = {{
+      {"flash1", AttentionKernel::Flash1},
+      {"flash2", AttentionKernel::Flash2},
+      {"flash3", AttentionKernel::Newest},
+      {"flash4", AttentionKernel::Newest},
+      {"cudnn-attn", AttentionKernel::Newest},
+      {"fused-softmax", AttentionKernel::FusedSoftmax},
+      {"unfused-attn", AttentionKernel::Unfused},
+  }};
+  for (const auto& [option, kernel] : kOptions) {
+    if (run.has_option(option)) return kernel;
+  }
+  const bool in_blocks = kernel_set_of(usual) == KernelSet::Flash;
+  if (run.attention == "flash") return in_blocks ? usual : AttentionKernel::Flash2;
+  if (run.attention == "standard") return in_blocks ? AttentionKernel::Unfused : usual;
+  return usual;
+}
+
+// A power cap lowers the clock: power grows with the cube of the frequency when the voltage follows
+// it. 700 W is the data sheet's power of an H100 SXM.
+double clock_share(const PublishedRun& run) {
+  return run.has_option("power-cap-500w") ? std::cbrt(500.0 / 700.0) : 1.0;
+}
+
+std::optional<std::string> missing_form(const PublishedRun& run) {
+  if (run.experts || run.ep.value_or(1) > 1) return "experts (MoE) are not lowered";
+  if (run.cp.value_or(1) > 1) return "context parallelism (cp > 1) is not lowered";
+  if (run.offload) return "offloading is not lowered";
+  if (run.schedule && run.schedule->starts_with("zb")) return "zero-bubble schedules are not named";
+  if (run.precision && *run.precision != "bf16" && *run.precision != "fp16" &&
+      *run.precision != "fp32") {
+    return fmt::format("training in {} is not lowered", *run.precision);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> missing_field(const PublishedRun& run) {
+  if (!run.tp || !run.pp || !run.dp) return "tp, pp or dp is not stated";
+  if (!run.micro_batch || !run.global_batch) return "mbs or gbs is not stated";
+  if (!run.precision) return "precision is not stated";
+  if (!run.recompute || *run.recompute == "unknown") return "recompute is not stated";
+  if (*run.tp * *run.pp * *run.dp != run.devices.value_or(0)) {
+    return fmt::format("tp x pp x dp = {} is not the {} devices", *run.tp * *run.pp * *run.dp,
+                       run.devices.value_or(0));
+  }
+  return std::nullopt;
+}
+
+RecomputeChoice recompute_of(const PublishedRun& run) {
+  if (run.recompute == "full") return {.kind = Recompute::Uniform, .layers = 1};
+  if (run.recompute == "selective") return {.kind = Recompute::Selective};
+  return {};
+}
+
+Precision precision_of(const PublishedRun& run) { return *parse_precision(*run.precision); }
+
+PlanChoices choices_of(const PublishedRun& run, const Software& software,
+                       std::vector<std::string>& assumed) {
+  PlanChoices choices{.dp = *run.dp,
+                      .tp = *run.tp,
+                      .pp = *run.pp,
+                      .zero = static_cast<int>(run.zero.value_or(0)),
+                      .microbatch = *run.micro_batch,
+                      .virtual_stages = run.vpp.value_or(1),
+                      .sequence_parallel = run.sequence_parallel.value_or(false) && *run.tp > 1,
+                      .recompute = recompute_of(run),
+                      .rerun_all = true,
+                      .bucket = software.bucket,
+                      .overlap = software.overlap_gradients && !run.has_option("no-overlap"),
+                      .prefetch = software.prefetch,
+                      .kernels = kernel_set_of(software.attention)};
+  if (!software.wide_gradients) choices.gradient_precision = precision_of(run);
+  if (choices.pp == 1) choices.virtual_stages = 1;
+  if (choices.virtual_stages > 1) choices.schedule = Schedule::Interleaved;
+  if (run.stage_layers.size() == static_cast<std::size_t>(choices.pp) &&
+      choices.virtual_stages == 1) {
+    choices.layers = run.stage_layers;
+  }
+  if (!run.zero) assumed.push_back("zero_stage = 0");
+  const std::int64_t shard = run.optimizer_shard.value_or(*run.dp);
+  if (choices.zero >= 1 && shard != *run.dp) {
+    assumed.push_back(fmt::format("optimizer sharded over dp = {} instead of {}", *run.dp, shard));
+  }
+  return choices;
+}
+
+}  // namespace
+
+std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
+                                            const std::vector<Software>& software,
+                                            const std::filesystem::path& data) {
+  if (const auto why = missing_form(run)) return NotExpressed{*why};
+  if (const auto why = missing_field(run)) return NotExpressed{*why};
+  RunPlan plan;
+  const Software* named = find_software(software, run.software);
+  plan.software = named ? *named : software.front();
+  if (!named) plan.assumed.push_back(fmt::format("software = {}", plan.software.name));
+  plan.software.attention = attention_of(run, plan.software.attention);
+  if (run.has_option("grad-fp32")) plan.software.wide_gradients = true;
+  if (run.has_option("grad-fp16") || run.has_option("grad-bf16") || run.has_option("mp-pure")) {
+    plan.software.wide_gradients = false;
+  }
+  auto model = model_of(run, plan.software.dropout, plan.assumed);
+  if (auto* why = std::get_if<std::string>(&model)) return NotExpressed{std::move(*why)};
+  plan.model = std::get<Model>(std::move(model));
+  auto cluster = cluster_of(run, data);
+  if (auto* why = std::get_if<NotExpressed>(&cluster)) return std::move(*why);
+  plan.cluster = std::get<Cluster>(std::move(cluster));
+  plan.clock_share = clock_share(run);
+  plan.choices = choices_of(run, plan.software, plan.assumed);
+  plan.batch = {
+      .global_batch = *run.global_batch, .sequence = *run.sequence, .precision = precision_of(run)};
+  const auto problems = check_choices(plan.choices, plan.batch, plan.model, plan.cluster);
+  if (!problems.empty()) return NotExpressed{problems.front()};
+  return plan;
+}
+
+}  // namespace meshwright
