@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "costmodel/cluster_name.h"
+#include "costmodel/cluster_shape.h"
 #include "simulator/validation/run_model.h"
 
 namespace meshwright {
@@ -54,8 +55,12 @@ std::variant<Cluster, NotExpressed> cluster_of(const PublishedRun& run,
   if (*run.devices % on_node != 0) {
     return NotExpressed{fmt::format("{} devices are no whole nodes of {}", *run.devices, on_node)};
   }
-  Cluster cluster =
-      find_cluster(fmt::format("{}:{}x{}", *preset, *run.devices / on_node, on_node), data);
+  const Cluster described = find_cluster(*preset, data);
+  const ClusterShape shape{.nodes = *run.devices / on_node, .devices = on_node};
+  if (const auto problem = shape_problem(described, shape)) {
+    return NotExpressed{fmt::format("{}: {}", *preset, *problem)};
+  }
+  Cluster cluster = with_shape(described, shape);
   for (NodeType& type : cluster.node_types) {
     if (!run.device_memory_gb) continue;
     type.device.memory = {Bytes(std::llround(*run.device_memory_gb * kGB)), Origin::Declared,

@@ -225,6 +225,11 @@ TEST_CASE("a run that cannot be expressed says why") {
         "gpus or gpus_per_node is not stated");
   CHECK(reason_after([](auto& run) { run.devices_per_node = 3; }) ==
         "4 devices are no whole nodes of 3");
+  CHECK(reason_after([](auto& run) {
+          run.devices = run.devices_per_node = 16;
+          run.dp = 8;
+          run.global_batch = 64;
+        }) == "a100-80: its nodes have at most 8 devices");
   CHECK(reason_after([](auto& run) { run.layers.reset(); }) ==
         "layers, hidden or seq_len is not stated");
   CHECK(reason_after([](auto& run) {
