@@ -156,7 +156,8 @@ std::string csv_field(std::string_view text) {
     if (c == '"') quoted += '"';
     quoted += c;
   }
-  return quoted + "\"";
+  quoted += '"';
+  return quoted;
 }
 
 }  // namespace meshwright
