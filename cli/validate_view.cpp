@@ -26,7 +26,7 @@ std::vector<RunOutcome> chosen(const std::vector<RunOutcome>& all, const Chosen&
   return some;
 }
 
-Score score_of(const Validation& validation, const Chosen& wanted) {
+Accuracy score_of(const Validation& validation, const Chosen& wanted) {
   return score(chosen(validation.ran, wanted), chosen(validation.failed, wanted));
 }
 
@@ -60,7 +60,7 @@ Cells header() {
           "worst",  "rank",   "regret", "memory",    "fits", "out of memory"};
 }
 
-Cells row_of(const std::string& source, const std::string& device, const Score& of) {
+Cells row_of(const std::string& source, const std::string& device, const Accuracy& of) {
   const auto& step = of.step;
   return {source,
           device,
@@ -80,7 +80,7 @@ Cells row_of(const std::string& source, const std::string& device, const Score& 
 std::vector<Cells> table_of(const Validation& validation) {
   std::vector<Cells> rows = {header()};
   for (const auto& [source, device] : groups_of(validation)) {
-    const Score of = score_of(validation, [&](const RunOutcome& outcome) {
+    const Accuracy of = score_of(validation, [&](const RunOutcome& outcome) {
       return scored(outcome) && source_of(outcome.run) == source && outcome.run.gpu == device;
     });
     rows.push_back(row_of(source, device, of));
@@ -130,7 +130,7 @@ constexpr auto kLegend =
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json score_json(const Score& of) {
+Json score_json(const Accuracy& of) {
   Json skipped = Json::array();
   for (const auto& [id, why] : of.skipped) skipped.push_back({{"id", id}, {"why", why}});
   const auto part = [&](double ErrorSummary::*field) {

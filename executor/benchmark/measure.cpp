@@ -32,7 +32,7 @@ Reading reading_of(std::vector<double> samples, double trusted) {
   Reading reading{.time = Seconds(median_of(samples)),
                   .repetitions = static_cast<std::int64_t>(samples.size())};
   if (reading.repetitions < kFewestSamples) return reading;
-  const Interval interval = median_interval(samples);
+  const ConfidenceInterval interval = median_interval(samples);
   reading.spread = (interval.high - interval.low) / 2 / reading.time.value();
   reading.trusted = reading.spread <= trusted;
   return reading;
@@ -53,7 +53,7 @@ std::int64_t runs_per_sample(const Timed& run, const MeasureSettings& settings) 
 
 }  // namespace
 
-Interval median_interval(std::span<const double> sorted) {
+ConfidenceInterval median_interval(std::span<const double> sorted) {
   assert(static_cast<std::int64_t>(sorted.size()) >= kFewestSamples);
   const std::size_t skip = left_out(sorted.size());
   return {sorted[skip], sorted[sorted.size() - 1 - skip]};

@@ -34,10 +34,10 @@ inline constexpr std::int64_t kFewestSamples = 6;
 // An interval that holds the median with a probability of at least 95 %, whatever the distribution:
 // between two order statistics, by the binomial distribution (David and Nagaraja, Order Statistics,
 // section 7.1). At least kFewestSamples samples, sorted.
-struct Interval {
+struct ConfidenceInterval {
   double low = 0, high = 0;
 };
-Interval median_interval(std::span<const double> sorted);
+ConfidenceInterval median_interval(std::span<const double> sorted);
 
 // Times something until its median is known well enough. Because it stops by what it sees, the
 // interval is a little narrower than 95 %. A stop ends it after the sample it is in, with what

@@ -62,7 +62,7 @@ void ChunkLowering::emit_sum(TensorId tensor, const View& from, const std::optio
                              const View& to, const Operand& shape, const Operand& result) {
   GraphOp name;
   name.name = graph_.tensors[tensor.index()].name;
-  KernelCall call(KernelKind::Sum, KernelPart::InputGradient, name);
+  KernelDraft call(KernelKind::Sum, KernelPart::InputGradient, name);
   call.read(from, shape);
   emit(call.addend(addend, result).write(to, result));
 }
@@ -128,7 +128,7 @@ bool ChunkLowering::trains(std::size_t op) const {
   return !graph_.weights[graph_.ops[op].weights[0].index()].frozen;
 }
 
-void ChunkLowering::emit_weight_gradient(std::size_t op, KernelCall& call) {
+void ChunkLowering::emit_weight_gradient(std::size_t op, KernelDraft& call) {
   for (const WeightId id : graph_.ops[op].weights) {
     call.task().gradients.push_back(weights_.use(op, id));
   }
@@ -140,7 +140,7 @@ void ChunkLowering::backward_embedding(std::size_t op) {
   const View dy = output_gradient(op);
   const View& index = value(entry.inputs[0]);
   const View table = weight_gradient(op, entry.weights[0]);
-  KernelCall call(KernelKind::Embedding, KernelPart::WeightGradient, entry);
+  KernelDraft call(KernelKind::Embedding, KernelPart::WeightGradient, entry);
   call.kernel().first_row = first_row(op);
   call.read(index, as_row(index.operand)).read(dy, as_matrix(dy.operand, table_columns(op)));
   call.write(table, as_matrix(table.operand, table_columns(op)));
@@ -158,7 +158,7 @@ void ChunkLowering::backward_matmul(std::size_t op) {
     std::optional<View>& known = gives_partial_gradient(op) ? sum.partial : sum.whole;
     const View dx = sharding_.gathers(op) ? gathered_target(op) : gradient_target(entry.inputs[0]);
     const Operand in = as_matrix(dx.operand, contracted(op));
-    KernelCall call(KernelKind::Matmul, KernelPart::InputGradient, entry);
+    KernelDraft call(KernelKind::Matmul, KernelPart::InputGradient, entry);
     call.read(matrix, shape).read(dy, rows).addend(known, in);
     emit(call.write(dx, in));
     known = dx;
@@ -166,7 +166,7 @@ void ChunkLowering::backward_matmul(std::size_t op) {
   if (!trains(op)) return;
   const View x = gathered_input(op);
   const View dw = weight_gradient(op, entry.weights[0]);
-  KernelCall call(KernelKind::Matmul, KernelPart::WeightGradient, entry);
+  KernelDraft call(KernelKind::Matmul, KernelPart::WeightGradient, entry);
   call.read(x, as_matrix(x.operand, contracted(op)))
       .read(dy, rows)
       .write(dw, weight_matrix(op, dw));
@@ -187,7 +187,7 @@ void ChunkLowering::backward_norm(std::size_t op) {
     const View gain = weight(op, entry.weights[0]);
     std::optional<View>& known = gradients_[entry.inputs[0]].whole;
     const View dx = gradient_target(entry.inputs[0]);
-    KernelCall call(norm_kernel(entry), KernelPart::InputGradient, entry);
+    KernelDraft call(norm_kernel(entry), KernelPart::InputGradient, entry);
     call.read(x, shape).read(gain, as_row(gain.operand));
     for (const View& kept : kept_numbers) call.read(kept);
     call.read(dy, shape).addend(known, shape);
@@ -195,7 +195,7 @@ void ChunkLowering::backward_norm(std::size_t op) {
     known = dx;
   }
   if (!trains(op)) return;
-  KernelCall call(norm_kernel(entry), KernelPart::WeightGradient, entry);
+  KernelDraft call(norm_kernel(entry), KernelPart::WeightGradient, entry);
   call.read(x, shape);
   for (const View& kept : kept_numbers) call.read(kept);
   call.read(dy, shape);
@@ -210,7 +210,7 @@ void ChunkLowering::backward_attention(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View dy = gradient(entry.outputs[0]);
   const View& y = value(entry.outputs[0]);
-  KernelCall call(KernelKind::Attention, KernelPart::InputGradient, entry);
+  KernelDraft call(KernelKind::Attention, KernelPart::InputGradient, entry);
   call.kernel().place = attention_place(op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View& x = value(entry.inputs[i]);
@@ -235,7 +235,7 @@ void ChunkLowering::backward_elementwise(std::size_t op) {
   const View dy = gradient(entry.outputs[0]);
   std::optional<View>& known = gradients_[entry.inputs[0]].whole;
   const View dx = gradient_target(entry.inputs[0]);
-  KernelCall call = elementwise_call(op, KernelPart::InputGradient);
+  KernelDraft call = elementwise_call(op, KernelPart::InputGradient);
   if (entry.kind == OpKind::Activation) call.read(value(entry.inputs[0]));
   if (entry.kind == OpKind::Dropout) {
     for (const View& kept : statistics(op)) call.read(kept);
@@ -247,7 +247,7 @@ void ChunkLowering::backward_elementwise(std::size_t op) {
 void ChunkLowering::backward_gated(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View dy = gradient(entry.outputs[0]);
-  KernelCall call = elementwise_call(op, KernelPart::InputGradient);
+  KernelDraft call = elementwise_call(op, KernelPart::InputGradient);
   for (const TensorId input : entry.inputs) call.read(value(input));
   call.read(dy);
   std::vector<View> results;
@@ -281,7 +281,7 @@ void ChunkLowering::backward_loss(std::size_t op) {
   const Operand shape = as_matrix(logits.operand, 1);
   const auto& kept_numbers = statistics(op);
   const View dx = gradient_target(entry.inputs[0]);
-  KernelCall call(KernelKind::Loss, KernelPart::InputGradient, entry);
+  KernelDraft call(KernelKind::Loss, KernelPart::InputGradient, entry);
   call.kernel().first_row = first_class(op);
   // Unfused, it has the probabilities.
   if (plan_.kernels == KernelSet::Unfused) {

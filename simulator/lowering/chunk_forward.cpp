@@ -52,7 +52,7 @@ void ChunkLowering::forward_embedding(std::size_t op) {
   const View table = weight(op, entry.weights[0]);
   const View y = set_output(op);
   const View& index = value(entry.inputs[0]);
-  KernelCall call(KernelKind::Embedding, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Embedding, KernelPart::Forward, entry);
   call.kernel().first_row = first_row(op);
   call.read(index, as_row(index.operand)).read(table, as_matrix(table.operand, table_columns(op)));
   if (!gives_partial(op)) {
@@ -80,7 +80,7 @@ void ChunkLowering::forward_matmul(std::size_t op) {
   const Operand shape = weight_matrix(op, matrix);
   const bool partial = gives_partial(op);
   const View written = partial ? partial_output(op, y) : y;
-  KernelCall call(KernelKind::Matmul, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Matmul, KernelPart::Forward, entry);
   call.read(x, as_matrix(x.operand, contracted(op))).read(matrix, shape);
   if (entry.weights.size() == 2 && !partial) {
     const View bias = weight(op, entry.weights[1]);
@@ -97,7 +97,7 @@ void ChunkLowering::add_bias(std::size_t op, const View& y, const Operand& shape
   Operand row = as_row(bias.operand);
   row.sizes = shape.sizes;
   row.strides = {0, 1};
-  KernelCall call(KernelKind::Add, KernelPart::Forward, graph_.ops[op]);
+  KernelDraft call(KernelKind::Add, KernelPart::Forward, graph_.ops[op]);
   emit(call.read(y, shape).read(bias, row).write(y, shape));
 }
 
@@ -111,7 +111,7 @@ void ChunkLowering::forward_norm(std::size_t op) {
   if (entry.kind == OpKind::LayerNorm) names.push_back({"mean", {shape.sizes[0]}});
   names.push_back({"scale", {shape.sizes[0]}});
   keep(op, {.rows = shape.sizes[0]}, names);
-  KernelCall call(norm_kernel(entry), KernelPart::Forward, entry);
+  KernelDraft call(norm_kernel(entry), KernelPart::Forward, entry);
   call.read(x, shape);
   for (const WeightId id : entry.weights) {
     const View w = weight(op, id);
@@ -148,7 +148,7 @@ void ChunkLowering::keep(std::size_t op, const KeptShape& shape,
   }
 }
 
-void ChunkLowering::add_workspace(std::size_t op, const KeptShape& shape, KernelCall& call) {
+void ChunkLowering::add_workspace(std::size_t op, const KeptShape& shape, KernelDraft& call) {
   const GraphOp& entry = graph_.ops[op];
   const Bytes element = bytes_per_element(BufferElement::Real, plan_.precision);
   const Bytes bytes = workspace_of(plan_.kernels, entry.kind, shape, element);
@@ -170,7 +170,7 @@ void ChunkLowering::forward_attention(std::size_t op) {
   const Operand result = as_heads(y.operand);
   const KeptShape shape = attention_shape(op);
   keep(op, shape, {{"lse", {result.sizes[0], result.sizes[2], result.sizes[1]}}});
-  KernelCall call(KernelKind::Attention, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Attention, KernelPart::Forward, entry);
   call.kernel().place = attention_place(op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View& x = value(entry.inputs[i]);
@@ -196,7 +196,7 @@ std::vector<GlobalExtent> ChunkLowering::attention_place(std::size_t op) const {
 void ChunkLowering::forward_elementwise(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View y = set_output(op);
-  KernelCall call = elementwise_call(op, KernelPart::Forward);
+  KernelDraft call = elementwise_call(op, KernelPart::Forward);
   for (const TensorId input : entry.inputs) call.read(value(input));
   call.write(y);
   if (entry.kind == OpKind::Dropout) {
@@ -206,7 +206,7 @@ void ChunkLowering::forward_elementwise(std::size_t op) {
   emit(call);
 }
 
-KernelCall ChunkLowering::elementwise_call(std::size_t op, KernelPart part) const {
+KernelDraft ChunkLowering::elementwise_call(std::size_t op, KernelPart part) const {
   const GraphOp& entry = graph_.ops[op];
   const auto kind = [&] {
     switch (entry.kind) {
@@ -222,7 +222,7 @@ KernelCall ChunkLowering::elementwise_call(std::size_t op, KernelPart part) cons
         return KernelKind::Activation;
     }
   }();
-  KernelCall call(kind, part, entry);
+  KernelDraft call(kind, part, entry);
   if (kind == KernelKind::Dropout || kind == KernelKind::Rope) {
     call.kernel().place = sharding_.place(entry.inputs[0]);
   }
@@ -245,7 +245,7 @@ Operand ChunkLowering::broadcast(TensorId from, TensorId to) {
 void ChunkLowering::forward_add(std::size_t op) {
   const GraphOp& entry = graph_.ops[op];
   const View y = set_output(op);
-  KernelCall call(KernelKind::Add, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Add, KernelPart::Forward, entry);
   for (const TensorId input : entry.inputs) {
     call.read(value(input), broadcast(input, entry.outputs[0]));
   }
@@ -302,10 +302,10 @@ void ChunkLowering::forward_loss(std::size_t op) {
   const View sums = new_view(entry.name + ".sums", {shape.sizes[0], 2}, state_element(plan_));
   versions_.back().statistics[op] = {largest, sums};
 
-  KernelCall most(KernelKind::LossLargest, KernelPart::Forward, entry);
+  KernelDraft most(KernelKind::LossLargest, KernelPart::Forward, entry);
   emit(most.read(logits, shape).write(largest));
   if (splits_vocabulary(op)) all_reduce(largest, Reduction::Max);
-  KernelCall add(KernelKind::LossSums, KernelPart::Forward, entry);
+  KernelDraft add(KernelKind::LossSums, KernelPart::Forward, entry);
   add.kernel().first_row = first_class(op);
   add.read(logits, shape).read(labels, rows).read(largest).write(sums);
   if (plan_.kernels == KernelSet::Unfused) {
@@ -318,7 +318,7 @@ void ChunkLowering::forward_loss(std::size_t op) {
   if (splits_vocabulary(op)) all_reduce(sums);
   if (rerunning_) return;  // the loss is a sum over micro-batches
   const View loss{persistent(*program_.loss), dense_operand({1}, BufferElement::Double)};
-  KernelCall mean(KernelKind::Loss, KernelPart::Forward, entry);
+  KernelDraft mean(KernelKind::Loss, KernelPart::Forward, entry);
   emit(mean.read(labels, rows).read(largest).read(sums).write(loss));
 }
 

@@ -72,7 +72,7 @@ View ChunkLowering::new_output(TensorId tensor) {
                   entry.element == Element::Index ? BufferElement::Index : BufferElement::Real);
 }
 
-void ChunkLowering::emit(KernelCall& call) { add_task(std::move(call.task())); }
+void ChunkLowering::emit(KernelDraft& call) { add_task(std::move(call.task())); }
 
 void ChunkLowering::add_task(FragmentTask task) {
   if (rerunning_) {
@@ -147,7 +147,7 @@ const View& ChunkLowering::value(TensorId tensor) {
     receive(view, message);
     received_.insert(message);
   } else {
-    KernelCall load(KernelKind::Load, KernelPart::Forward, GraphOp{});
+    KernelDraft load(KernelKind::Load, KernelPart::Forward, GraphOp{});
     load.kernel().name = graph_.tensors[tensor.index()].name;
     load.kernel().place = sharding_.place(tensor);
     emit(load.write(view));

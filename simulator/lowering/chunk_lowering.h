@@ -49,7 +49,7 @@ class ChunkLowering {
                 BufferElement element = BufferElement::Real,
                 Component component = Component::Activations);
   View new_output(TensorId tensor);
-  void emit(KernelCall& call);
+  void emit(KernelDraft& call);
   void add_task(FragmentTask task);
   void emit_transfer(const View& view, TransferKind kind, Purpose purpose,
                      std::vector<DeviceId> group, Reduction reduction = Reduction::Sum);
@@ -115,13 +115,13 @@ class ChunkLowering {
   };
   void keep(std::size_t op, const KeptShape& shape, const std::vector<Statistic>& statistics);
   // What the op's kernel needs while it runs.
-  void add_workspace(std::size_t op, const KeptShape& shape, KernelCall& call);
+  void add_workspace(std::size_t op, const KeptShape& shape, KernelDraft& call);
   KeptShape attention_shape(std::size_t op);
   void forward_attention(std::size_t op);
   // Batch, heads, queries, keys.
   std::vector<GlobalExtent> attention_place(std::size_t op) const;
   void forward_elementwise(std::size_t op);
-  KernelCall elementwise_call(std::size_t op, KernelPart part) const;
+  KernelDraft elementwise_call(std::size_t op, KernelPart part) const;
   // An operand that lacks dimensions of the result is repeated along them.
   Operand broadcast(TensorId from, TensorId to);
   void forward_add(std::size_t op);
@@ -156,7 +156,7 @@ class ChunkLowering {
   void backward(std::size_t op);
   // Whether the op's weights are trained; check_plan wants all of them or none.
   bool trains(std::size_t op) const;
-  void emit_weight_gradient(std::size_t op, KernelCall& call);
+  void emit_weight_gradient(std::size_t op, KernelDraft& call);
   void backward_embedding(std::size_t op);
   void backward_matmul(std::size_t op);
   void backward_norm(std::size_t op);

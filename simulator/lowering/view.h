@@ -30,27 +30,27 @@ Operand as_row(const Operand& operand);
 Operand as_heads(const Operand& operand);
 
 // A kernel with its operands and their buffers.
-class KernelCall {
+class KernelDraft {
  public:
-  KernelCall(KernelKind kind, KernelPart part, const GraphOp& op) {
+  KernelDraft(KernelKind kind, KernelPart part, const GraphOp& op) {
     task_.kernel.kind = kind;
     task_.kernel.part = task_.part = part;
     task_.kernel.attributes = op.attributes;
     task_.kernel.name = op.name;
   }
-  KernelCall& read(const View& view, Operand operand) {
+  KernelDraft& read(const View& view, Operand operand) {
     task_.operands.push_back(view.buffer);
     task_.kernel.operands.push_back(std::move(operand));
     return *this;
   }
-  KernelCall& read(const View& view) { return read(view, view.operand); }
-  KernelCall& write(const View& view, Operand operand) {
+  KernelDraft& read(const View& view) { return read(view, view.operand); }
+  KernelDraft& write(const View& view, Operand operand) {
     operand.written = true;
     return read(view, std::move(operand));
   }
-  KernelCall& write(const View& view) { return write(view, view.operand); }
+  KernelDraft& write(const View& view) { return write(view, view.operand); }
   // What is known of the result so far, in the result's shape.
-  KernelCall& addend(const std::optional<View>& known, const Operand& result) {
+  KernelDraft& addend(const std::optional<View>& known, const Operand& result) {
     if (!known) return *this;
     Operand operand = result;
     operand.offset = known->operand.offset;

@@ -87,8 +87,8 @@ std::vector<RunOutcome> predict_runs(const std::vector<PublishedRun>& runs,
   return outcomes;
 }
 
-Score score(std::span<const RunOutcome> ran, std::span<const RunOutcome> failed) {
-  Score result;
+Accuracy score(std::span<const RunOutcome> ran, std::span<const RunOutcome> failed) {
+  Accuracy result;
   std::vector<Pair> steps, memory;
   Groups rankings, layouts;
   for (const RunOutcome& outcome : ran) {

@@ -48,7 +48,7 @@ struct FitCounts {
 };
 
 // How good predictions are.
-struct Score {
+struct Accuracy {
   std::size_t rows = 0, predicted = 0;
   std::vector<std::pair<std::string, std::string>> skipped;  // id and why
   std::optional<ErrorSummary> step;
@@ -64,6 +64,6 @@ struct Score {
 };
 
 // `ran` and `failed` are runs with a measured step, and runs that ran out of memory.
-Score score(std::span<const RunOutcome> ran, std::span<const RunOutcome> failed);
+Accuracy score(std::span<const RunOutcome> ran, std::span<const RunOutcome> failed);
 
 }  // namespace meshwright

@@ -43,7 +43,7 @@ TEST_CASE("the interval of a median leaves out as many samples as 95 % allow") {
     CAPTURE(n);
     std::vector<double> ranks;
     for (int i = 0; i < n; ++i) ranks.push_back(i);
-    const Interval interval = median_interval(ranks);
+    const ConfidenceInterval interval = median_interval(ranks);
     const int skipped = static_cast<int>(interval.low);
     CHECK(interval.high == n - 1 - skipped);
     // The median is below the smallest kept with the chance of at most `skipped` coins.
@@ -63,7 +63,7 @@ TEST_CASE("the interval holds the median of skewed times in at least 95 of 100 t
       samples.push_back(-std::log((static_cast<double>(random()) + 1) / 4294967297.0));
     }
     std::ranges::sort(samples);
-    const Interval interval = median_interval(samples);
+    const ConfidenceInterval interval = median_interval(samples);
     held += interval.low <= std::log(2.0) && std::log(2.0) <= interval.high;
   }
   // Four standard deviations below 95 %.

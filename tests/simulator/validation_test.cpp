@@ -290,7 +290,7 @@ TEST_CASE("a score counts, ranks within groups and averages") {
   ran[2].prediction->reserved = Bytes(11'000'000'000);  // measured: 10 GB
   std::vector<RunOutcome> failed = {outcome("a-4", 1, 1), outcome("a-5", 1, 1)};
   failed[0].prediction->fits = Fit::No;
-  const Score of = score(ran, failed);
+  const Accuracy of = score(ran, failed);
   CHECK(of.rows == 4);
   CHECK(of.predicted == 3);
   CHECK(of.skipped == std::vector<std::pair<std::string, std::string>>{{"small-01", "no wish"}});
