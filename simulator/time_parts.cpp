@@ -37,12 +37,12 @@ std::vector<TaskSpan> gaps_between(const std::vector<Stretch>& stretches, Second
   return gaps;
 }
 
-// Pieces of a span that lie in the step, where what is beyond its end is at its start.
+// Pieces of a span that lie in the step, where what is beyond its end is at its start. A device may
+// be several steps behind the first one.
 void add_wrapped(TaskSpan span, const Task& task, Seconds step, std::vector<Stretch>& stretches) {
-  if (step > Seconds(0) && span.start >= step) span = {span.start - step, span.finish - step};
-  if (step > Seconds(0) && span.finish > step) {
-    stretches.push_back({{Seconds(0), span.finish - step}, &task});
-    span.finish = step;
+  while (step > Seconds(0) && span.start >= step) span = {span.start - step, span.finish - step};
+  for (; step > Seconds(0) && span.finish > step; span = {Seconds(0), span.finish - step}) {
+    stretches.push_back({{span.start, step}, &task});
   }
   stretches.push_back({span, &task});
 }

@@ -9,8 +9,8 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<std::string> kSubcommands = {"model", "cluster",   "simulate",
-                                               "run",   "benchmark", "profile"};
+const std::vector<std::string> kSubcommands = {"model",     "cluster", "simulate", "run",
+                                               "benchmark", "profile", "validate"};
 
 // The commands a help text shows: "Example: meshwright ...", or "Examples: ..." and the lines below
 // it that begin alike.
