@@ -32,6 +32,8 @@ class WaitFinder {
       for (std::size_t o = 0; o < operands.size(); ++o) {
         collect(operands[o], writes_operand(program_, task, o), task.lane);
       }
+      if (gathers_weights(task) && last_kernel_) add(*last_kernel_, task.lane);
+      if (task.lane == LaneId(0)) last_kernel_ = i;
       for (std::size_t o = 0; o < operands.size(); ++o) note(i, task, operands[o], o);
       std::sort(lanes_.begin(), lanes_.end());
       task.first_wait = static_cast<std::uint32_t>(program_.waits.size());
@@ -54,6 +56,14 @@ class WaitFinder {
     std::uint32_t task = 0;
     std::optional<std::uint32_t> before;
   };
+
+  // Nothing it reads would hold it back, but whole weights take memory: it waits until computing
+  // has come to its place in the list.
+  bool gathers_weights(const Task& task) const {
+    if (task.kind != TaskKind::Transfer) return false;
+    const Transfer& transfer = program_.transfer(task);
+    return transfer.purpose == Purpose::Weights && transfer.blocks;
+  }
 
   void collect(BufferId buffer, bool written, LaneId own) {
     const BufferUse& use = uses_[buffer.index()];
@@ -81,6 +91,7 @@ class WaitFinder {
   }
 
   Program& program_;
+  std::optional<std::uint32_t> last_kernel_;  // of the compute lane
   std::vector<BufferUse> uses_;
   std::vector<Reader> readers_;
   // Of the task at hand.
