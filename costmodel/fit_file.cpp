@@ -16,17 +16,11 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "meshwright-fits";
 constexpr std::int64_t kVersion = 1;
 
-double finite_number(const JsonInput& input) {
-  const auto value = input.as<double>();
-  if (value < 0) input.fail_expected("a number that is not negative");
-  return value;
-}
-
 NetworkFit read_network(const JsonInput& input) {
-  NetworkFit network{.base_s = finite_number(input.at("base_s")),
-                     .hop_s = finite_number(input.at("hop_s")),
-                     .share = finite_number(input.at("share")),
-                     .ramp_s = finite_number(input.at("ramp_s"))};
+  NetworkFit network{.base_s = input.at("base_s").not_negative(),
+                     .hop_s = input.at("hop_s").not_negative(),
+                     .share = input.at("share").not_negative(),
+                     .ramp_s = input.at("ramp_s").not_negative()};
   if (network.share == 0) input.at("share").fail_expected("a share above 0");
   return network;
 }
@@ -51,7 +45,7 @@ DeviceFit read_device(const JsonInput& input) {
   const JsonInput values = input.at("values");
   std::set<std::string> given;
   for (const auto& [name, value] : values.fields()) {
-    if (!set_fit_value(fit, name, finite_number(value))) value.fail("no such number in a fit");
+    if (!set_fit_value(fit, name, value.not_negative())) value.fail("no such number in a fit");
     given.insert(name);
   }
   check_complete(fit, given, values);

@@ -299,6 +299,12 @@ std::int64_t JsonInput::integer(std::int64_t least, std::int64_t most) const {
   fail_expected("a whole number");
 }
 
+double JsonInput::not_negative() const {
+  const auto value = as<double>();
+  if (value < 0) fail_expected("a number that is not negative");
+  return value;
+}
+
 bool JsonInput::is_object() const { return value_->is_object(); }
 bool JsonInput::is_array() const { return value_->is_array(); }
 bool JsonInput::is_string() const { return value_->is_string(); }

@@ -71,6 +71,7 @@ class JsonInput {
   T as() const;
   // A whole number within [least, most].
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  double not_negative() const;
   bool is_object() const;
   bool is_array() const;
   bool is_string() const;

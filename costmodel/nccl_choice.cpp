@@ -34,13 +34,6 @@ double ring_rate(const GroupShape& group, const GroupLinks& links) {
   return rate * 1e-6;
 }
 
-double volume(TransferKind kind, Bytes size, const GroupShape& group) {
-  const auto members = static_cast<double>(group.members);
-  const double whole = static_cast<double>(size.value());
-  const double passed = whole * (members - 1) / members;
-  return kind == TransferKind::AllReduce ? 2 * passed : passed;
-}
-
 double best_ring(TransferKind kind, Bytes size, const GroupShape& group, const GroupLinks& links) {
   const RingSteps steps = ring_steps(kind, group);
   double best = std::numeric_limits<double>::infinity();
@@ -48,7 +41,7 @@ double best_ring(TransferKind kind, Bytes size, const GroupShape& group, const G
     const double latency = kRing[p].base + static_cast<double>(steps.inside) * kRing[p].inside +
                            static_cast<double>(steps.network) * kRing[p].network;
     const double rate = ring_rate(group, links) * kRingShare[p];
-    best = std::min(best, latency + volume(kind, size, group) / rate);
+    best = std::min(best, latency + bytes_sent(kind, size, group.members) / rate);
   }
   return best;
 }
@@ -59,21 +52,22 @@ double best_tree(Bytes size, const GroupShape& group, const GroupLinks& links) {
     const double chain = static_cast<double>(group.most_on_node - 1) * kTree[p].inside;
     const double latency = kTree[p].base + 2 * (chain + log2_of(group.nodes) * kTree[p].network);
     const double rate = ring_rate(group, links) * kTreeShare[p];
-    best = std::min(best, latency + volume(TransferKind::AllReduce, size, group) / rate);
+    best =
+        std::min(best, latency + bytes_sent(TransferKind::AllReduce, size, group.members) / rate);
   }
   return best;
 }
 
 // Of the switch only the node's own share of the volume is seen by a member's link.
 double in_switch(Bytes size, const GroupShape& group, const GroupLinks& links) {
-  return kInSwitchLatency + volume(TransferKind::AllReduce, size, group) /
+  return kInSwitchLatency + bytes_sent(TransferKind::AllReduce, size, group.members) /
                                 (links.inside.value() * 1e-6 * kInSwitchShare);
 }
 
 }  // namespace
 
 RingSteps ring_steps(TransferKind kind, const GroupShape& group) {
-  const bool pair = kind == TransferKind::Send || kind == TransferKind::Receive;
+  const bool pair = is_pair(kind);
   const std::int64_t rounds = kind == TransferKind::AllReduce ? 2 : 1;
   const std::int64_t all = pair ? 1 : rounds * (group.members - 1);
   const std::int64_t network = group.nodes == 1 ? 0 : (pair ? 1 : rounds * (group.nodes - 1));

@@ -42,23 +42,27 @@ std::string_view to_text(Purpose purpose) {
   return "";
 }
 
-double bytes_sent(const Transfer& transfer, Precision precision) {
-  const Bytes element = bytes_per_element(transfer.element, precision);
-  const double whole = static_cast<double>((element * transfer.count).value());
-  const double members = static_cast<double>(transfer.group.size());
-  switch (transfer.kind) {
+double bytes_sent(TransferKind kind, Bytes whole, std::int64_t members) {
+  const auto bytes = static_cast<double>(whole.value());
+  const auto n = static_cast<double>(members);
+  switch (kind) {
     case TransferKind::AllReduce:
-      return 2 * whole * (members - 1) / members;
+      return 2 * bytes * (n - 1) / n;
     case TransferKind::ReduceScatter:
     case TransferKind::AllGather:
     case TransferKind::AllToAll:
-      return whole * (members - 1) / members;
+      return bytes * (n - 1) / n;
     case TransferKind::Broadcast:
     case TransferKind::Send:
     case TransferKind::Receive:
-      return whole;
+      return bytes;
   }
   return 0;
+}
+
+double bytes_sent(const Transfer& transfer, Precision precision) {
+  return bytes_sent(transfer.kind, bytes_per_element(transfer.element, precision) * transfer.count,
+                    static_cast<std::int64_t>(transfer.group.size()));
 }
 
 }  // namespace meshwright

@@ -33,6 +33,10 @@ enum class TransferKind {
   Receive,
 };
 std::string_view to_text(TransferKind kind);
+// Between two devices, which name it differently; all others are the same for all members.
+inline bool is_pair(TransferKind kind) {
+  return kind == TransferKind::Send || kind == TransferKind::Receive;
+}
 
 enum class Reduction { Sum, Max };
 
@@ -54,6 +58,7 @@ struct Transfer {
 
 // What one member sends, as the bandwidth-optimal algorithms have it: S (n-1)/n for the sharded
 // kinds, twice that for an all-reduce, S for the others.
+double bytes_sent(TransferKind kind, Bytes whole, std::int64_t members);
 double bytes_sent(const Transfer& transfer, Precision precision);
 
 }  // namespace meshwright

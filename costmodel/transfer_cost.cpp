@@ -13,28 +13,9 @@ Seconds protocol_time(const ProtocolFit& fit, double steps, double volume, doubl
                  fit.ramp_s * std::sqrt(volume));
 }
 
-// What a member sends.
-double volume_of(TransferKind kind, Bytes size, const GroupShape& group) {
-  const auto members = static_cast<double>(group.members);
-  const double whole = static_cast<double>(size.value());
-  switch (kind) {
-    case TransferKind::AllReduce:
-      return 2 * whole * (members - 1) / members;
-    case TransferKind::ReduceScatter:
-    case TransferKind::AllGather:
-    case TransferKind::AllToAll:
-      return whole * (members - 1) / members;
-    case TransferKind::Broadcast:
-    case TransferKind::Send:
-    case TransferKind::Receive:
-      return whole;
-  }
-  return 0;
-}
-
 Seconds time_in_node(TransferKind kind, Bytes size, const GroupShape& group,
                      const GroupLinks& links, const LinkFit& fit) {
-  const double volume = volume_of(kind, size, group);
+  const double volume = bytes_sent(kind, size, group.members);
   const double bandwidth = links.inside.value();
   const auto steps = static_cast<double>(ring_steps(kind, group).inside);
   if (kind == TransferKind::AllToAll) {
@@ -61,13 +42,12 @@ Seconds all_to_all_time(Bytes size, const GroupShape& group, const GroupLinks& l
 Seconds time_across_nodes(TransferKind kind, Bytes size, const GroupShape& group,
                           const GroupLinks& links, const LinkFit& fit, const NetworkFit& network) {
   if (kind == TransferKind::AllToAll) return all_to_all_time(size, group, links, fit, network);
-  const bool pair = kind == TransferKind::Send || kind == TransferKind::Receive;
-  const double cards = pair ? 1 : static_cast<double>(group.fewest_on_node);
+  const double cards = is_pair(kind) ? 1 : static_cast<double>(group.fewest_on_node);
   double bandwidth = links.network.value() * network.share * cards;
   if (group.members > group.nodes) {
     bandwidth = std::min(bandwidth, links.inside.value() * fit.large.share);
   }
-  const double volume = volume_of(kind, size, group);
+  const double volume = bytes_sent(kind, size, group.members);
   RingSteps steps = ring_steps(kind, group);
   if (nccl_choice(kind, size, group, links) == Algorithm::Tree) {
     const auto levels = static_cast<std::int64_t>(std::ceil(std::log2(group.nodes)));

@@ -279,11 +279,6 @@ class JointRun {
     return ++next_[p], true;
   }
 
-  // These go by lanes of their own, also where a group has the same two devices.
-  static bool is_pair(TransferKind kind) {
-    return kind == TransferKind::Send || kind == TransferKind::Receive;
-  }
-
   // Goes on when every member of the group stands before a collective of this group.
   bool meet(std::size_t p, const Transfer& transfer) {
     std::vector<std::size_t> members;

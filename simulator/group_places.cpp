@@ -28,7 +28,7 @@ ProgramGroups groups_of(const Program& program) {
            })>
       numbers;
   for (const Transfer& transfer : program.transfers) {
-    const bool pair = transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
+    const bool pair = is_pair(transfer.kind);
     const auto [entry, added] = numbers.try_emplace(
         {pair, &transfer.group}, static_cast<std::uint32_t>(found.groups.size()));
     if (added) found.groups.push_back({.pair = pair, .members = transfer.group});

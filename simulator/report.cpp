@@ -38,8 +38,7 @@ void add_traffic(DeviceReport& report, const Transfer& transfer, Precision preci
   if (transfer.group.size() < 2) return;
   const bool first = transfer.group.front() == report.device;
   const bool last = transfer.group.back() == report.device;
-  const bool chain = transfer.kind == TransferKind::Broadcast ||
-                     transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
+  const bool chain = transfer.kind == TransferKind::Broadcast || is_pair(transfer.kind);
   const double bytes = bytes_sent(transfer, precision);
   if (!(chain && last)) report.sent_bytes += bytes;
   if (!(chain && first)) report.received_bytes += bytes;
@@ -50,7 +49,7 @@ std::int64_t communicator_count(const Program& program) {
   std::set<std::vector<DeviceId>> groups;
   bool pairs = false;
   for (const Transfer& transfer : program.transfers) {
-    const bool pair = transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
+    const bool pair = is_pair(transfer.kind);
     pairs |= pair;
     if (!pair && transfer.group.size() > 1) groups.insert(transfer.group);
   }

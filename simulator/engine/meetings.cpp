@@ -6,13 +6,9 @@
 namespace meshwright {
 namespace {
 
-bool between_two(const Transfer& transfer) {
-  return transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
-}
-
 struct SameGroupLess {
   bool operator()(const Transfer* a, const Transfer* b) const {
-    if (between_two(*a) != between_two(*b)) return between_two(*b);
+    if (is_pair(a->kind) != is_pair(b->kind)) return is_pair(b->kind);
     return a->group < b->group;
   }
 };

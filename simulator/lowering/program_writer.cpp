@@ -146,7 +146,7 @@ LaneId ProgramWriter::lane_of(const Task& task) {
   if (known) return *known;
   const Transfer& transfer = program_.transfer(task);
   // All collectives of a group follow each other; each direction of a pair is a lane.
-  const bool pair = transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
+  const bool pair = is_pair(transfer.kind);
   const std::pair key(pair ? transfer.kind : TransferKind::AllReduce, transfer.group);
   const auto [entry, added] = lanes_.try_emplace(key, LaneId(program_.lanes.size()));
   if (added) program_.lanes.push_back(lane_name(transfer));
