@@ -50,7 +50,7 @@ void add_wrapped(TaskSpan span, const Task& task, Seconds step, std::vector<Stre
 // When the kernels of the compute lane could have started but for their host, up to when they did.
 std::vector<TaskSpan> launch_waits(const Program& program, const DeviceTimeline& device) {
   std::vector<TaskSpan> waits;
-  if (device.dispatch == Seconds(0)) return waits;
+  if (device.launches.empty()) return waits;
   Seconds free;  // of the lane
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
@@ -59,8 +59,7 @@ std::vector<TaskSpan> launch_waits(const Program& program, const DeviceTimeline&
     for (const TaskId wait : program.waits_of(task)) {
       ready = std::max(ready, device.tasks[wait.index()].finish);
     }
-    const Seconds launched = device.first_launch + device.dispatch * static_cast<double>(i);
-    const TaskSpan wait{ready, std::min(device.tasks[i].start, launched)};
+    const TaskSpan wait{ready, std::min(device.tasks[i].start, device.launches[i])};
     if (wait.finish > wait.start) waits.push_back(wait);
     free = device.tasks[i].finish;
   }

@@ -30,9 +30,8 @@ struct DeviceTimeline {
   std::int64_t count = 1;
   std::vector<TaskSpan> tasks;  // by the index of the program's task
   std::vector<MemorySample> memory;
-  // Where launching is a limit: when the host has launched the first task, and how much later each
-  // next one.
-  Seconds first_launch, dispatch;
+  // Where launching is a limit: when the host has launched each task.
+  std::vector<Seconds> launches;
   friend bool operator==(const DeviceTimeline&, const DeviceTimeline&) = default;
 };
 

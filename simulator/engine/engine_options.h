@@ -13,6 +13,9 @@ struct EngineOptions {
   double slow_down_inside_node = 1, slow_down_across_nodes = 1;
   // What the host needs to launch one task; it launches tasks in list order, ahead of the device.
   Seconds dispatch;
+  // The host launches nothing more until a receive, and all that was launched before it, is done:
+  // software with blocking pipeline transfers does so. Only where there is a dispatch time.
+  bool host_waits = false;
   // Play the step twice, and take what the second one adds: what one step leaves running beside the
   // next is then counted once.
   bool repeat = false;

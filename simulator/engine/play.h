@@ -19,6 +19,11 @@ struct Played {
   std::optional<Block> block;
 };
 
+// When the host of a device has launched a task: it launches in list order, step after step, from
+// the start or from where it last waited. What it waited for must have been played.
+double launch_time(const Score& score, const Played& played, std::uint32_t task, std::uint32_t step,
+                   double dispatch);
+
 // Every task takes its time alone: nothing is shared and nothing slowed. One pass without a queue
 // of events, since a time then depends on finished times only.
 Played play_alone(const Score& score, const EngineOptions& options);

@@ -47,7 +47,7 @@ class AlonePlay {
 
   double launch(LaneIndex lane, std::uint32_t task) {
     if (dispatch_ == 0) return 0;
-    return launches_until(score_, task, lanes_[lane].step) * dispatch_;
+    return launch_time(score_, played_, task, lanes_[lane].step, dispatch_);
   }
 
   void meet(LaneIndex lane, std::uint32_t task) {

@@ -106,7 +106,7 @@ class SharedPlay {
 
   // False: the lane goes on at a moment that is in the queue.
   bool is_launched(LaneIndex lane, std::uint32_t task) {
-    const double time = launches_until(score_, task, lanes_[lane].step) * dispatch_;
+    const double time = launch_time(score_, played_, task, lanes_[lane].step, dispatch_);
     if (time <= now_) return true;
     events_.push({time, lane, 0, EventKind::Launched});
     return false;

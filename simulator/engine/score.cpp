@@ -47,6 +47,7 @@ class ScoreWriter {
     price_kernels(p);
     transfers_.assign(program.transfers.size(), std::nullopt);
     add_lanes(p);
+    if (hosts_wait()) find_host_waits(program, first);
     const auto& meetings = scene_.meetings.of_program[p];
     std::size_t next_meeting = 0;
     for (const Task& task : program.tasks) {
@@ -58,6 +59,7 @@ class ScoreWriter {
         score_.waits.push_back(first + static_cast<std::uint32_t>(wait.index()));
       }
       const auto index = static_cast<std::uint32_t>(score_.tasks.size() - 1);
+      if (hosts_wait()) add_host_waits(entry, index);
       score_.lane_tasks[lane_end_[task.lane.index()]++] = index;
       if (task.kind == TaskKind::Kernel) {
         entry.work = kernel_work_[task.what];
@@ -69,6 +71,36 @@ class ScoreWriter {
       if (priced_[entry.meeting]) continue;
       priced_[entry.meeting] = true;
       score_.meetings[entry.meeting].transfer = transfer_of(p, task.what);
+    }
+  }
+
+  bool hosts_wait() const { return options_.host_waits && options_.dispatch > Seconds(0); }
+
+  void find_host_waits(const Program& program, std::uint32_t first) {
+    HostWait wait;
+    const auto pass = [&](const auto& see) {
+      std::uint32_t kernel = kNoTask;
+      for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
+        const Task& task = program.tasks[t];
+        see();
+        if (task.lane == LaneId(0)) kernel = first + t;
+        const bool receives =
+            task.kind == TaskKind::Transfer && program.transfer(task).kind == TransferKind::Receive;
+        if (receives) wait = {.receive = first + t, .kernel = kernel};
+      }
+    };
+    pass([] {});  // the last of a step, which the first tasks of the next wait for
+    pass([&] { score_.host_waits.push_back(wait); });
+  }
+
+  // Tasks that a host launches later wait for what it waits for.
+  void add_host_waits(ScoreTask& entry, std::uint32_t index) {
+    const HostWait& wait = score_.host_waits[index];
+    if (wait.receive == kNoTask || wait.is_of_step_before(index)) return;
+    for (const std::uint32_t task : {wait.receive, wait.kernel}) {
+      if (task == kNoTask) continue;
+      score_.waits.push_back(task);
+      ++entry.wait_count;
     }
   }
 
@@ -102,8 +134,7 @@ class ScoreWriter {
     const Seconds time = costs_.transfer(transfer, program.precision).time;
     ScoreTransfer entry{.work = time.value(),
                         .first_use = static_cast<std::uint32_t>(score_.uses.size())};
-    const bool pair = transfer.kind == TransferKind::Send || transfer.kind == TransferKind::Receive;
-    if (!pair && !scene_.inside_node.empty()) {
+    if (!is_pair(transfer.kind) && !scene_.inside_node.empty()) {
       entry.slow_down = scene_.inside_node[p][what] ? options_.slow_down_inside_node
                                                     : options_.slow_down_across_nodes;
     }
@@ -132,9 +163,17 @@ class ScoreWriter {
         for (const TaskId wait : carried.of(t)) {
           score_.carry.push_back(first + static_cast<std::uint32_t>(wait.index()));
         }
+        if (hosts_wait()) add_host_carry(first + static_cast<std::uint32_t>(t));
       }
     }
     score_.carry_first.push_back(static_cast<std::uint32_t>(score_.carry.size()));
+  }
+
+  void add_host_carry(std::uint32_t task) {
+    const HostWait& wait = score_.host_waits[task];
+    if (wait.receive == kNoTask || !wait.is_of_step_before(task)) return;
+    score_.carry.push_back(wait.receive);
+    if (wait.kernel != kNoTask) score_.carry.push_back(wait.kernel);
   }
 
   const Scene& scene_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "simulator/engine/scene.h"
 
 namespace meshwright {
+
+inline constexpr std::uint32_t kNoTask = std::numeric_limits<std::uint32_t>::max();
 
 // A task of any program, numbered through all of them.
 struct ScoreTask {
@@ -34,6 +37,13 @@ struct ScoreMeeting {
   std::uint32_t transfer = 0;
 };
 
+// What the host waited for before it launched a task: the last receive before it in the list and
+// the kernel before that. A receive that does not stand before the task is of the step before.
+struct HostWait {
+  std::uint32_t receive = kNoTask, kernel = kNoTask;
+  bool is_of_step_before(std::uint32_t task) const { return receive >= task; }
+};
+
 struct ScoreLane {
   std::uint32_t program = 0;
   std::uint32_t first = 0, count = 0;  // of `lane_tasks`
@@ -46,6 +56,7 @@ struct Score {
   // Tasks of the step before that a task waits for: those of task t from carry_first[t] up to
   // carry_first[t + 1]. Empty where steps do not repeat.
   std::vector<std::uint32_t> carry_first, carry;
+  std::vector<HostWait> host_waits;  // by task. Empty where hosts do not wait
   std::vector<ScoreTransfer> transfers;
   std::vector<FlowUse> uses;
   std::vector<ScoreMeeting> meetings;
@@ -67,15 +78,6 @@ struct Score {
 };
 
 Score make_score(const Scene& scene, const CostModel& costs, const EngineOptions& options);
-
-// How many tasks the host of a device launches up to this one: it launches in list order, step
-// after step.
-inline double launches_until(const Score& score, std::uint32_t task, std::uint32_t step) {
-  const std::uint32_t program = score.tasks[task].program;
-  const std::uint32_t first = score.program_first[program];
-  const std::uint32_t count = score.program_first[program + 1] - first;
-  return static_cast<double>(step) * count + (task - first) + 1;
-}
 
 // Of what a transfer would send through a link, alone, the share that the link can carry, in
 // kFullLink: `bytes` in `time`.

@@ -52,6 +52,19 @@ Seconds longest_lane(const Score& score, const std::vector<TaskSpan>& spans) {
   return longest;
 }
 
+// In the last step.
+std::vector<Seconds> launches_of(const Score& score, const Played& played, std::size_t program,
+                                 Seconds dispatch, Seconds origin) {
+  std::vector<Seconds> launches;
+  const auto step = static_cast<std::uint32_t>(played.steps.size() - 1);
+  for (std::uint32_t task = score.program_first[program]; task < score.program_first[program + 1];
+       ++task) {
+    const double time = launch_time(score, played, task, step, dispatch.value());
+    launches.push_back(Seconds(time) - origin);
+  }
+  return launches;
+}
+
 Seconds period_of(const Score& score, const Played& played) {
   const Seconds added = end_of(played.steps[1]) - end_of(played.steps[0]);
   return std::max(added, longest_lane(score, played.steps[1]));
@@ -69,20 +82,18 @@ Timeline simulate(const Scene& scene, const CostModel& costs, const EngineOption
 
   const std::vector<TaskSpan>& spans = played.steps.back();
   const Seconds origin = options.repeat ? start_of(spans) : Seconds(0);
-  const std::size_t played_before = played.steps.size() - 1;
   Timeline timeline{.step = options.repeat ? period_of(score, played) : end_of(spans)};
   for (std::size_t p = 0; p < scene.programs.size(); ++p) {
     DeviceTimeline& device = timeline.devices.emplace_back();
     device.device = scene.programs[p].device;
     device.count = scene.counts[p];
-    device.dispatch = options.dispatch;
-    device.first_launch =
-        options.dispatch * static_cast<double>(scene.programs[p].tasks.size() * played_before + 1) -
-        origin;
     device.tasks.assign(spans.begin() + score.program_first[p],
                         spans.begin() + score.program_first[p + 1]);
     if (options.repeat) {
       for (TaskSpan& span : device.tasks) span = {span.start - origin, span.finish - origin};
+    }
+    if (options.dispatch > Seconds(0)) {
+      device.launches = launches_of(score, played, p, options.dispatch, origin);
     }
     if (options.memory) {
       device.memory = memory_use(scene.programs[p], device.tasks, timeline.step);

@@ -125,6 +125,7 @@ TEST_CASE("repeated, the order of programs changes nothing and the parts add up 
     EngineOptions options = everything_shared();
     options.repeat = true;
     options.dispatch = Seconds(*rc::gen::inRange(0, 3) * 0.05);
+    options.host_waits = *rc::gen::arbitrary<bool>();
     Timeline timeline = simulate(run.programs, costs, five_nodes(), options);
     const Report report = summarize(run.programs, timeline, five_nodes());
     for (const DeviceReport& device : report.devices) {

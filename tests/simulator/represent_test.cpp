@@ -22,6 +22,7 @@ EngineOptions random_options() {
           .slow_down_inside_node = flip() ? 1.25 : 1,
           .slow_down_across_nodes = flip() ? 1.125 : 1,
           .dispatch = flip() ? 2.0_us : 0.0_us,
+          .host_waits = flip(),
           .repeat = flip()};
 }
 

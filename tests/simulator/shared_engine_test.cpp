@@ -81,6 +81,36 @@ TEST_CASE("the step is as long as the device's chain or the host's, whichever is
   CHECK(report.bubble == Approx(0).margin(1e-12));
 }
 
+TEST_CASE("a host that waits for what it receives launches the rest after it") {
+  // Launching takes 1 s, kernels 1 s and 0.1 s, the transfer 0.5 s.
+  ProgramBuilder first(0), second(1);
+  first.kernel({.name = "long"});
+  first.transfer({.kind = TransferKind::Send, .group = device_ids({0, 1})}, "to 1", {},
+                 {TaskId(0)});
+  second.transfer({.kind = TransferKind::Receive, .group = device_ids({0, 1})}, "from 0");
+  second.kernel({.name = "short"}, {}, {TaskId(0)});
+  second.kernel({.name = "short"}, {}, {});
+  const std::vector<Program> programs = {first.program(), second.program()};
+  const FixedCosts costs = costs_of({{"long", 1.0_s}, {"short", 0.1_s}}, 0.5_s);
+  for (const bool shared : {false, true}) {
+    EngineOptions options{.share_links = shared, .dispatch = 1.0_s};
+    const auto ends = [&] {
+      const Timeline timeline = simulate(programs, costs, one_node(), options);
+      const auto& tasks = timeline.devices[1].tasks;
+      return std::vector{tasks[0].finish.value(), tasks[1].finish.value(), tasks[2].finish.value()};
+    };
+    // The long kernel runs from 1 to 2 s, the transfer up to 2.5 s. The short kernels have been
+    // launched after 2 and 3 s, or 1 and 2 s after the transfer.
+    CHECK_THAT(ends(), Catch::Approx(std::vector{2.5, 2.6, 3.1}));
+    options.host_waits = true;
+    CHECK_THAT(ends(), Catch::Approx(std::vector{2.5, 3.6, 4.6}));
+    // Repeated, the second host goes on launching where the step ends: its step takes as long as
+    // from one transfer to the next, two launches and its own.
+    options.repeat = true;
+    CHECK(simulate(programs, costs, one_node(), options).step.value() == Approx(3.5));
+  }
+}
+
 TEST_CASE("a repeated step counts what runs beside the next one once") {
   // a reads one weight, b another, which is gathered after b.
   ProgramBuilder builder(0);
