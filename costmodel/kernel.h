@@ -113,6 +113,17 @@ struct GlobalExtent {
   friend bool operator==(const GlobalExtent&, const GlobalExtent&) = default;
 };
 
+// Elements of an operand that is a vector: what NormLargest, NormSums and AdamW work on, which take
+// the same elements of all operands that AdamW has. What is left out is padding or counted by
+// another device. A kernel still passes over all of its operands: so it takes as long on every
+// device that has as many elements, whichever these are.
+struct OperandRange {
+  std::size_t operand = 0;
+  std::int64_t first = 0, count = 0;
+  bool decay = false;  // AdamW: whether these weights decay
+  friend bool operator==(const OperandRange&, const OperandRange&) = default;
+};
+
 struct Kernel {
   KernelKind kind = KernelKind::Add;
   KernelPart part = KernelPart::Forward;
@@ -122,7 +133,7 @@ struct Kernel {
   bool has_addend = false;
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
-  bool decay = false;          // AdamW: whether weights decay
+  std::vector<OperandRange> ranges;
   // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's
   // start is that of the micro-batch.
   std::vector<GlobalExtent> place;

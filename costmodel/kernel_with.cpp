@@ -232,6 +232,10 @@ std::optional<Kernel> kernel_with(const ShapedKernel& shaped) {
   for (std::size_t i = 0; i < written_count(kernel); ++i) {
     kernel.operands[kernel.operands.size() - 1 - i].written = true;
   }
+  if (kernel.kind == KernelKind::NormLargest || kernel.kind == KernelKind::NormSums ||
+      kernel.kind == KernelKind::AdamW) {
+    kernel.ranges = {{.count = shaped.shape[0], .decay = true}};
+  }
   // A variant that is not among those made above.
   if (shape_of(kernel) != shaped) return {};
   return kernel;

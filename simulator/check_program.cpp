@@ -75,6 +75,17 @@ class ProgramCheck {
         add(t, "takes {} for another kind of numbers", program_.buffers[buffers[o].index()].name);
       }
     }
+    check_ranges(t, program_.kernel(task));
+  }
+
+  void check_ranges(std::size_t t, const Kernel& kernel) {
+    for (const OperandRange& range : kernel.ranges) {
+      if (range.operand >= kernel.operands.size() || range.first < 0 ||
+          range.first + range.count > element_count(kernel.operands[range.operand])) {
+        add(t, "works on elements {}+{} of operand {}, which are not there", range.first,
+            range.count, range.operand);
+      }
+    }
   }
 
   void check_transfer(std::size_t t, const Transfer& transfer, std::span<const BufferId> buffers) {

@@ -51,6 +51,12 @@ std::uint64_t hash_of(const Program& program) {
       for (const std::int64_t size : operand.sizes) hash.add(static_cast<std::uint64_t>(size));
       for (const std::int64_t step : operand.strides) hash.add(static_cast<std::uint64_t>(step));
     }
+    for (const OperandRange& range : kernel.ranges) {
+      hash.add(static_cast<std::uint64_t>(range.operand));
+      hash.add(static_cast<std::uint64_t>(range.first));
+      hash.add(static_cast<std::uint64_t>(range.count));
+      hash.add(range.decay ? 1 : 0);
+    }
   }
   for (const Buffer& buffer : program.buffers) hash.add(static_cast<std::uint64_t>(buffer.count));
   return hash.value();

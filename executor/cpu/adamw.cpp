@@ -6,11 +6,11 @@
 namespace meshwright {
 namespace {
 
-AdamWFactors factors_of(const KernelCall& call) {
+AdamWFactors factors_of(const KernelCall& call, bool decay) {
   const StepSettings& s = call.settings;
   const auto step = static_cast<double>(s.step + 1);
   return {.gradient = call.data<const double>(1)[0],
-          .keep = call.kernel.decay ? 1 - s.learning_rate * s.weight_decay : 1.0,
+          .keep = decay ? 1 - s.learning_rate * s.weight_decay : 1.0,
           .beta1 = s.beta1,
           .beta2 = s.beta2,
           .epsilon = s.epsilon,
@@ -22,13 +22,17 @@ AdamWFactors factors_of(const KernelCall& call) {
 
 template <class Real>
 void adamw_step(const KernelCall& call) {
-  const AdamWFactors factors = factors_of(call);
   const auto gradient = call.vector<const Real>(0);
   const auto weight = call.vector<Real>(2);
   const auto m = call.vector<Real>(3);
   const auto v = call.vector<Real>(4);
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    adamw_element(factors, gradient[i], weight[i], m[i], v[i]);
+  for (const OperandRange& range : call.kernel.ranges) {
+    const AdamWFactors factors = factors_of(call, range.decay);
+    const auto first = static_cast<std::size_t>(range.first);
+    const auto end = first + static_cast<std::size_t>(range.count);
+    for (std::size_t i = first; i < end; ++i) {
+      adamw_element(factors, gradient[i], weight[i], m[i], v[i]);
+    }
   }
 }
 

@@ -40,6 +40,12 @@ class ExactSum {
 };
 
 template <class Real>
+std::span<const Real> elements_of(const KernelCall& call, const OperandRange& range) {
+  return call.vector<const Real>(range.operand)
+      .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count));
+}
+
+template <class Real>
 void add_squares(std::span<const Real> gradient, int exponent, ExactSum& sum) {
   // A power of two, in two factors because one may be beyond a double.
   const double half = std::ldexp(1.0, -exponent / 2);
@@ -61,8 +67,8 @@ void norm_largest_step(const KernelCall& call) {
   const std::size_t gradients = call.operand_count() - 1;
   double largest = 0;
   bool numbers = true;
-  for (std::size_t i = 0; i < gradients; ++i) {
-    for (const Real g : call.vector<const Real>(i)) {
+  for (const OperandRange& range : call.kernel.ranges) {
+    for (const Real g : elements_of<Real>(call, range)) {
       const double size = std::fabs(static_cast<double>(g));
       numbers = numbers && size == size;
       largest = size > largest ? size : largest;
@@ -81,8 +87,8 @@ void norm_sums_step(const KernelCall& call) {
   if (!std::isfinite(largest) || largest == 0) return;
   const int exponent = std::ilogb(largest) + 1;  // largest < 2^exponent
   ExactSum sum;
-  for (std::size_t i = 0; i < gradients; ++i) {
-    add_squares(call.vector<const Real>(i), exponent, sum);
+  for (const OperandRange& range : call.kernel.ranges) {
+    add_squares(elements_of<Real>(call, range), exponent, sum);
   }
   sums[0] = std::ldexp(sum.coarse(), 2 * exponent);
   sums[1] = std::ldexp(sum.fine(), 2 * exponent);

@@ -109,25 +109,30 @@ class StepEnd {
     return group;
   }
 
-  // The parts of the buckets that this device counts: neighbours are joined.
+  // What this device updates of each bucket, and the ranges of it that it counts: neighbours are
+  // joined.
   void add_counted(Kernel& kernel, std::vector<BufferId>& buffers) const {
     for (const Bucket& bucket : weights_.buckets) {
       if (!bucket.gradients) continue;
-      std::optional<std::int64_t> end;  // of the part before
+      std::optional<std::int64_t> end;  // of the range before
       for (const std::size_t index : bucket.shards) {
         const WeightShard& shard = program_.weights[index];
         if (!shard.counted || shard.owned_count == 0) continue;
-        const std::int64_t first = shard.offset + shard.owned_first;
+        const std::int64_t first = shard.offset + shard.owned_first - bucket.own_first;
         if (end == first) {
-          kernel.operands.back().sizes[0] += shard.owned_count;
+          kernel.ranges.back().count += shard.owned_count;
         } else {
-          kernel.operands.push_back(
-              range(first - bucket.gradients_first(), shard.owned_count, gradients_));
-          buffers.push_back(*bucket.gradients);
+          kernel.ranges.push_back({kernel.operands.size(), first, shard.owned_count});
         }
         end = first + shard.owned_count;
       }
+      kernel.operands.push_back(own_gradients(bucket));
+      buffers.push_back(*bucket.gradients);
     }
+  }
+
+  Operand own_gradients(const Bucket& bucket) const {
+    return range(bucket.own_first - bucket.gradients_first(), bucket.own_count, gradients_);
   }
 
   void add_norm() {
@@ -172,11 +177,9 @@ class StepEnd {
                                .component = Component::Workspace});
   }
 
-  // Weights that decay and weights that do not apart, as far as this device updates them.
   void add_update(const Bucket& bucket) {
     if (!bucket.gradients) return;
-    add_adam(bucket, 0, bucket.decayed, true);
-    add_adam(bucket, bucket.decayed, bucket.filled, false);
+    add_adam(bucket);
     // Weights that are sharded are gathered before they are used.
     if (plan_.zero == 0 || bucket.shards_weights) return;
     writer_.add_transfer_task({.kind = TransferKind::AllGather,
@@ -186,17 +189,16 @@ class StepEnd {
                               bucket.weights, next());
   }
 
-  void add_adam(const Bucket& bucket, std::int64_t first, std::int64_t end, bool decay) {
-    first = std::max(first, bucket.own_first);
-    end = std::min(end, bucket.own_first + bucket.own_count);
-    if (first >= end) return;
+  void add_adam(const Bucket& bucket) {
     Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step};
-    const std::int64_t count = end - first;
-    const Operand own = range(first - bucket.own_first, count, state_element(plan_), true);
-    kernel.operands = {range(first - bucket.gradients_first(), count, gradients_), doubles(2),
-                       range(first - bucket.weights_first(), count, BufferElement::Real, true), own,
-                       own};
-    kernel.decay = decay;
+    const std::int64_t count = bucket.own_count;
+    const Operand own = range(0, count, state_element(plan_), true);
+    kernel.operands = {
+        own_gradients(bucket), doubles(2),
+        range(bucket.own_first - bucket.weights_first(), count, BufferElement::Real, true), own,
+        own};
+    add_range(kernel, bucket, 0, bucket.decayed, true);
+    add_range(kernel, bucket, bucket.decayed, bucket.filled, false);
     std::vector<BufferId> buffers = {*bucket.gradients, *program_.clip, bucket.weights,
                                      *bucket.first_moment, *bucket.second_moment};
     if (bucket.master) {
@@ -204,6 +206,14 @@ class StepEnd {
       buffers.push_back(*bucket.master);
     }
     writer_.add_kernel_task(std::move(kernel), std::move(buffers), next());
+  }
+
+  // Elements `first` to `end` of the bucket, as far as this device updates them.
+  static void add_range(Kernel& kernel, const Bucket& bucket, std::int64_t first, std::int64_t end,
+                        bool decay) {
+    first = std::max(first, bucket.own_first);
+    end = std::min(end, bucket.own_first + bucket.own_count);
+    if (first < end) kernel.ranges.push_back({0, first - bucket.own_first, end - first, decay});
   }
 
   ProgramWriter& writer_;

@@ -53,7 +53,7 @@ TEST_CASE("simulate reports the fields that scripts rely on, and its parts add u
 }
 
 TEST_CASE("one device of each class and every device give the same report") {
-  const std::string plan = kSmall + "dp=4,tp=2 --json";
+  const std::string plan = kSmall + "dp=2,tp=2,pp=2 --json";
   const json some = json::parse(run_program(plan).out).at("report");
   const json all = json::parse(run_program(plan + " --all-devices").out).at("report");
   CHECK(all.at("devices").size() == 8);

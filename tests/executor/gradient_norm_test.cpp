@@ -12,15 +12,21 @@ TestOperand vector_of(const std::vector<double>& values) {
   return result;
 }
 
+std::vector<OperandRange> whole(const std::vector<double>& values) {
+  return {{.count = static_cast<std::int64_t>(values.size())}};
+}
+
 double largest_of(const std::vector<double>& values) {
   TestOperand gradient = vector_of(values), largest = doubles({0});
-  run_on({.kind = KernelKind::NormLargest, .part = KernelPart::Step}, {&gradient, &largest});
+  run_on({.kind = KernelKind::NormLargest, .part = KernelPart::Step, .ranges = whole(values)},
+         {&gradient, &largest});
   return largest.at(0);
 }
 
 std::vector<double> sums_of(const std::vector<double>& values, double largest) {
   TestOperand gradient = vector_of(values), most = doubles({largest}), sums = doubles({0, 0});
-  run_on({.kind = KernelKind::NormSums, .part = KernelPart::Step}, {&gradient, &most, &sums});
+  run_on({.kind = KernelKind::NormSums, .part = KernelPart::Step, .ranges = whole(values)},
+         {&gradient, &most, &sums});
   return sums.values();
 }
 
@@ -100,7 +106,8 @@ TEST_CASE("AdamW makes the steps of its definition") {
       .learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.75, .epsilon = 0.0, .weight_decay = 0.1};
   TestOperand gradient = vector_of({4, -8}), factor = doubles({0.5, 1}), weight = vector_of({1, 1}),
               m = vector_of({0, 0}), v = vector_of({0, 0});
-  const Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step, .decay = true};
+  const Kernel kernel{
+      .kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 2, .decay = true}}};
   run_on(kernel, {&gradient, &factor, &weight, &m, &v}, first);
   CHECK(weight.at(0) == Approx(0.99 - 0.1));
   CHECK(weight.at(1) == Approx(0.99 + 0.1));
@@ -111,11 +118,36 @@ TEST_CASE("AdamW makes the steps of its definition") {
   second.step = 1;
   gradient.set({0, 0});
   Kernel no_decay = kernel;
-  no_decay.decay = false;
+  no_decay.ranges[0].decay = false;
   run_on(no_decay, {&gradient, &factor, &weight, &m, &v}, second);
   // m = 0.5, v = 0.75; corrected by 1 - 0.25 and 1 - 0.5625.
   CHECK(weight.at(0) == Approx(0.89 - 0.1 * (0.5 / 0.75) / std::sqrt(0.75 / 0.4375)));
   CHECK(v.values() == std::vector<double>{0.75, 3});
+}
+
+TEST_CASE("the norm and AdamW pass over what is not theirs") {
+  const double bad = std::nan("");
+  TestOperand first = vector_of({bad, 3, bad}), second = vector_of({4, bad}),
+              largest = doubles({0}), sums = doubles({0, 0});
+  const std::vector<OperandRange> ranges = {{.operand = 0, .first = 1, .count = 1},
+                                            {.operand = 1, .first = 0, .count = 1}};
+  run_on({.kind = KernelKind::NormLargest, .part = KernelPart::Step, .ranges = ranges},
+         {&first, &second, &largest});
+  CHECK(largest.at(0) == 4);
+  run_on({.kind = KernelKind::NormSums, .part = KernelPart::Step, .ranges = ranges},
+         {&first, &second, &largest, &sums});
+  CHECK(clip_factor(sums.values(), {})[1] == 5);
+
+  // A step of size 0 leaves what decays at 1 - 0.1 * 0.5 of it, and the rest as it is.
+  TestOperand gradient = vector_of({0, 0, 0, 0}), factor = doubles({1, 1}),
+              weight = vector_of({2, 2, 2, 2}), m = vector_of({0, 0, 0, 7}),
+              v = vector_of({0, 0, 0, 7});
+  run_on({.kind = KernelKind::AdamW,
+          .part = KernelPart::Step,
+          .ranges = {{.count = 1, .decay = true}, {.first = 1, .count = 1}}},
+         {&gradient, &factor, &weight, &m, &v}, {.learning_rate = 0.1, .weight_decay = 0.5});
+  CHECK(weight.values() == std::vector<double>{2 * (1 - 0.1 * 0.5), 2, 2, 2});
+  CHECK(m.values() == std::vector<double>{0, 0, 0, 7});
 }
 
 }  // namespace meshwright

@@ -184,14 +184,16 @@ class TinyProgram {
       add(TransferKind::AllReduce, loss_);
       add(sharded ? TransferKind::ReduceScatter : TransferKind::AllReduce, gradients_);
     }
-    add({.kind = NormLargest, .part = KernelPart::Step}, {mine, {largest, doubles(1, true)}});
+    const std::vector<OperandRange> all = {{.count = own, .decay = true}};
+    add({.kind = NormLargest, .part = KernelPart::Step, .ranges = all},
+        {mine, {largest, doubles(1, true)}});
     if (sharded) add(TransferKind::AllReduce, largest, Reduction::Max);
-    add({.kind = NormSums, .part = KernelPart::Step},
+    add({.kind = NormSums, .part = KernelPart::Step, .ranges = all},
         {mine, {largest, doubles(1, false)}, {sums, doubles(2, true)}});
     if (sharded) add(TransferKind::AllReduce, sums);
     add({.kind = ClipFactor, .part = KernelPart::Step},
         {{sums, doubles(2, false)}, {factor, doubles(2, true)}});
-    add({.kind = AdamW, .part = KernelPart::Step, .decay = true}, {mine,
+    add({.kind = AdamW, .part = KernelPart::Step, .ranges = all}, {mine,
                                                                    {factor, doubles(2, false)},
                                                                    part(weights_, {own}, at, true),
                                                                    part(m, {own}, 0, true),
