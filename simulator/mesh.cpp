@@ -34,38 +34,46 @@ std::int64_t Mesh::size(const std::vector<AxisId>& axes) const {
 
 std::int64_t Mesh::coordinate(DeviceId device, AxisId axis) const {
   assert(contains(device));
-  const auto position = static_cast<std::int64_t>(positions_.at(device));
-  return position / strides_[axis.index()] % size(axis);
+  return coordinate_at(positions_.at(device), axis);
+}
+
+std::int64_t Mesh::coordinate_at(std::size_t position, AxisId axis) const {
+  return static_cast<std::int64_t>(position) / strides_[axis.index()] % size(axis);
 }
 
 std::vector<DeviceId> Mesh::group(DeviceId device, const std::vector<AxisId>& axes) const {
-  auto first = static_cast<std::int64_t>(positions_.at(device));
-  for (const AxisId axis : axes) first -= coordinate(device, axis) * strides_[axis.index()];
+  return group_at(positions_.at(device), axes);
+}
+
+std::vector<DeviceId> Mesh::group_at(std::size_t position, const std::vector<AxisId>& axes) const {
+  auto first = static_cast<std::int64_t>(position);
+  for (const AxisId axis : axes) first -= coordinate_at(position, axis) * strides_[axis.index()];
   std::vector<std::int64_t> positions = {first};
   for (const AxisId axis : axes) {
     std::vector<std::int64_t> longer;
     longer.reserve(positions.size() * static_cast<std::size_t>(size(axis)));
-    for (const std::int64_t position : positions) {
+    for (const std::int64_t start : positions) {
       for (std::int64_t i = 0; i < size(axis); ++i) {
-        longer.push_back(position + i * strides_[axis.index()]);
+        longer.push_back(start + i * strides_[axis.index()]);
       }
     }
     positions = std::move(longer);
   }
   std::vector<DeviceId> members;
   members.reserve(positions.size());
-  for (const std::int64_t position : positions) {
-    members.push_back(devices_[static_cast<std::size_t>(position)]);
+  for (const std::int64_t member : positions) {
+    members.push_back(devices_[static_cast<std::size_t>(member)]);
   }
   return members;
 }
 
 std::vector<std::vector<DeviceId>> Mesh::groups(const std::vector<AxisId>& axes) const {
   std::vector<std::vector<DeviceId>> all;
-  for (const DeviceId device : devices_) {
-    const bool first =
-        std::ranges::all_of(axes, [&](const AxisId axis) { return coordinate(device, axis) == 0; });
-    if (first) all.push_back(group(device, axes));
+  all.reserve(devices_.size() / static_cast<std::size_t>(size(axes)));
+  for (std::size_t position = 0; position < devices_.size(); ++position) {
+    const bool first = std::ranges::all_of(
+        axes, [&](const AxisId axis) { return coordinate_at(position, axis) == 0; });
+    if (first) all.push_back(group_at(position, axes));
   }
   return all;
 }

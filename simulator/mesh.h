@@ -48,6 +48,10 @@ class Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 
  private:
+  // Of the device at a position of the list.
+  std::int64_t coordinate_at(std::size_t position, AxisId axis) const;
+  std::vector<DeviceId> group_at(std::size_t position, const std::vector<AxisId>& axes) const;
+
   std::vector<MeshAxis> axes_;
   std::vector<DeviceId> devices_;
   std::vector<std::int64_t> strides_;  // of the axes, in positions
