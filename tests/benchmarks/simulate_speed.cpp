@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -44,6 +47,7 @@ double resident_mib() {
 struct Case {
   std::string model, cluster, choices;
   std::int64_t global_batch = 1, sequence = 2048;
+  Precision precision = Precision::FP32;
 };
 
 struct Prepared {
@@ -55,7 +59,7 @@ struct Prepared {
 Prepared prepare(const Case& entry) {
   const Model model = make_model(read_model(entry.model, MESHWRIGHT_DATA));
   const Cluster cluster = find_cluster(entry.cluster, MESHWRIGHT_DATA);
-  const BatchChoice batch{entry.global_batch, entry.sequence, Precision::FP32};
+  const BatchChoice batch{entry.global_batch, entry.sequence, entry.precision};
   const PlanChoices choices = parse_plan_choices(entry.choices);
   for (const std::string& problem : check_choices(choices, batch, model, cluster)) {
     fmt::print("{}: {}\n", entry.choices, problem);
@@ -110,21 +114,71 @@ void print_large(const Case& entry) {
   const double simulated = cpu_s();
   const Report report = summarize(represented.programs, timeline, prepared.cluster, kGpuOverheads);
   const double reported = cpu_s();
-  fmt::print(
-      "{:10} {:>6} devices {:5} classes {:8} tasks  plan {:5.2f} lower {:5.2f} simulate "
-      "{:5.2f} report {:5.2f} s  memory {:5.0f} MiB  step {}  {}\n",
-      entry.model, device_count(prepared.plan), represented.programs.size(),
-      task_count(represented.programs), resolved - start, lowered - resolved, simulated - lowered,
-      reported - simulated, resident_mib(), to_text(report.step), entry.choices);
+  fmt::print("{:>7} {:>7} {:>8} {:6.2f} {:6.2f} {:6.2f} {:6.2f} {:6.2f} {:6.0f}  {:8}  {}\n",
+             device_count(prepared.plan), represented.programs.size(),
+             task_count(represented.programs), resolved - start, lowered - resolved,
+             simulated - lowered, reported - simulated, reported - start, resident_mib(),
+             to_text(report.step), entry.choices);
+}
+
+// Each in a process of its own, whose memory is then that of the case.
+void print_cases(const std::string& title, const std::vector<Case>& cases) {
+  fmt::print("{}\n{:>7} {:>7} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}  {:8}  {}\n", title,
+             "devices", "classes", "tasks", "plan", "lower", "play", "report", "all s", "MiB",
+             "step", "choices");
+  for (const Case& entry : cases) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      print_large(entry);
+      std::fflush(stdout);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+  }
+}
+
+void print_trillion() {
+  const auto with = [](const std::string& choices) {
+    return Case{"gpt-1t", "h100:2048x8", choices, 3072, 2048, Precision::BF16};
+  };
+  const std::string usual = "dp=32,tp=8,pp=64,microbatch=1";
+  const std::string full = usual + ",sequence_parallel=true,recompute=selective";
+  print_cases("1 T parameters, bf16",
+              {with(usual),
+               with(usual + ",zero=1"),
+               with(usual + ",zero=2"),
+               with(usual + ",zero=3"),
+               with(usual + ",zero=1,sequence_parallel=true"),
+               with(usual + ",zero=1,recompute=selective"),
+               with(full + ",zero=1"),
+               with(usual + ",zero=1,recompute=full"),
+               with(usual + ",zero=1,schedule=interleaved,virtual_stages=2"),
+               with(full + ",zero=1,schedule=interleaved,virtual_stages=2"),
+               with("dp=128,tp=8,pp=16,zero=3,microbatch=1,sequence_parallel=true"),
+               {"gpt-1t", "h100:2048x8",
+                "dp=2048,tp=8,zero=3,microbatch=1,sequence_parallel=true,recompute=full", 4096,
+                2048, Precision::BF16}});
+}
+
+void print_growth() {
+  std::vector<Case> replicas, pipelines;
+  for (const std::int64_t dp : {1, 4, 16, 64, 256, 1024, 2048, 4096, 8192}) {
+    replicas.push_back({"gpt3-13b", fmt::format("h100:{}x8", dp),
+                        fmt::format("dp={},tp=8,zero=1", dp), 8 * dp, 2048, Precision::BF16});
+  }
+  for (const std::int64_t dp : {1, 8, 64, 256, 1024}) {
+    pipelines.push_back({"gpt3-175b", fmt::format("h100:{}x8", 8 * dp),
+                         fmt::format("dp={},tp=8,pp=8,zero=1", dp), 32 * dp, 2048,
+                         Precision::BF16});
+  }
+  print_cases("gpt3-13b, more and more replicas", replicas);
+  print_cases("gpt3-175b, more and more replicas of a pipeline", pipelines);
 }
 
 void print_all() {
-  print_large({"gpt-1t", "h100:2048x8", "dp=32,tp=8,pp=64,microbatch=1", 3072});
-  print_large({"gpt-1t", "h100:2048x8", "dp=32,tp=8,pp=64,zero=1,microbatch=1", 3072});
-  for (const std::int64_t dp : {1, 8, 64, 512, 2048, 8192}) {
-    print_large(
-        {"gpt3-13b", fmt::format("h100:{}x8", dp), fmt::format("dp={},tp=8,zero=1", dp), 8 * dp});
-  }
+  print_trillion();
+  print_growth();
   print_engine();
 }
 
