@@ -54,9 +54,8 @@ TEST_CASE("every random plan lowers to programs that fit together") {
     RC_ASSERT(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
     const auto programs = lower_all(model, plan);
     RC_ASSERT(check_programs(programs) == std::vector<std::string>{});
-    for (const Program& program : programs) {
-      RC_ASSERT(lower(model, plan, program.device) == program);
-    }
+    const Program& program = programs[*rc::gen::inRange<std::size_t>(0, programs.size())];
+    RC_ASSERT(lower(model, plan, program.device) == program);
   }));
 }
 
