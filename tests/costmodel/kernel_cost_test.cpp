@@ -202,4 +202,20 @@ TEST_CASE("other kernels move their operands once, after a launch") {
         near(6000 / 0.5e12 + 2e-6));
 }
 
+TEST_CASE("operands that fit into the cache move two and a half times as fast, others in part") {
+  DeviceType type = device();
+  const Kernel add{
+      .kind = KernelKind::Add,
+      .operands = {dense_operand({1000}), dense_operand({1000}), dense_operand({1000})}};
+  const auto moving = [&](Bytes cache) {
+    type.l2 = declared(cache);
+    return kernel_time(add, Precision::FP16, type, plain(), AttentionKernel::Flash2).value() - 2e-6;
+  };
+  const double all = 6000 / 0.5e12;
+  CHECK(moving(Bytes(6000)) == Approx(all / 2.5));
+  CHECK(moving(Bytes(60'000)) == Approx(all / 2.5));
+  CHECK(moving(Bytes(1500)) == Approx(all * (0.75 + 0.25 / 2.5)));
+  CHECK(moving(Bytes(0)) == Approx(all));
+}
+
 }  // namespace meshwright
