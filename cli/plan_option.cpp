@@ -28,7 +28,7 @@ Precision precision_of(const PlanOptions& options) {
 
 PlanChoices choices_of(const PlanOptions& options) {
   try {
-    return parse_plan_choices(options.plan);
+    return parse_plan_choices(options.plan, options.otherwise);
   } catch (const InputError& error) {
     throw UsageError(fmt::format("--{}", error.what()));
   }

@@ -20,6 +20,7 @@ struct PlanOptions {
   std::string model, plan;
   std::optional<std::int64_t> global_batch, sequence;
   std::optional<std::string> precision;
+  PlanChoices otherwise = {};  // what a short form leaves out
 };
 void add_plan_options(CLI::App& command, PlanOptions& options);
 

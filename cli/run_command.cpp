@@ -11,6 +11,8 @@
 #include "cli/model_option.h"
 #include "cli/plan_option.h"
 #include "cli/profile_option.h"
+#include "cli/software_option.h"
+#include "costmodel/fitted_costs.h"
 #include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
 #include "costmodel/local_cluster.h"
@@ -79,9 +81,10 @@ Prepared prepare(const RunCommandOptions& options, const Session& session) {
       options.profile ? profile_from_option(*options.profile, session) : Profile{};
   const Cluster cluster = options.profile ? cluster_of_profile(profile, *options.profile, devices)
                                           : local_cluster(devices, machine_memory());
-  const FormulaCosts formula(cluster);
+  const FittedCosts fitted(cluster, read_fits(session.data / "fits.json"),
+                           software_from_option(kOwnSoftware, session));
   const MeasuredTimes times(profile);
-  const ProfileCosts costs(times, cluster, formula);
+  const ProfileCosts costs(times, cluster, fitted);
   Prepared prepared{.plan = plan_from_options(options.plan, graph, model, cluster, costs, true)};
   check_runnable(prepared.plan);
   prepared.programs = lower_all(model, prepared.plan);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -10,14 +11,18 @@
 #include "cli/plan_option.h"
 #include "cli/profile_option.h"
 #include "cli/report_view.h"
+#include "cli/software_option.h"
+#include "costmodel/fitted_costs.h"
 #include "costmodel/input_error.h"
 #include "costmodel/json_input.h"
 #include "costmodel/profile_costs.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/plan_file.h"
+#include "simulator/price_origins.h"
 #include "simulator/report.h"
 #include "simulator/represent.h"
+#include "simulator/software_run.h"
 #include "simulator/trace_file.h"
 
 namespace meshwright {
@@ -26,13 +31,16 @@ namespace {
 constexpr auto kFooter =
     "Every device runs its list of tasks (--program shows them); one device of each class of "
     "equal\n"
-    "ones is played. Prices come from formulas on the cluster's data sheet values. Transfers that\n"
-    "are under way at once share links fairly, and a collective slows the kernels beside it: by\n"
-    "1/(1-0.15) within a node and 1/(1-0.02) across nodes, an assumption. The step is the period "
-    "of\n"
-    "repeated steps. Memory is that of the buffers, 512 MiB for the device's context and 64 MiB "
-    "for\n"
-    "each communicator (assumptions), and what a caching allocator would keep reserved.\n"
+    "ones is played. Prices are measured (--profile), else fitted for the device, else formulas "
+    "on\n"
+    "its data sheet; the report says how much of each. Transfers that are under way at once share\n"
+    "links fairly, and a collective slows the kernels beside it: by 1/(1-0.15) within a node and\n"
+    "1/(1-0.02) across nodes, an assumption. The step is the period of repeated steps. Memory is\n"
+    "that of the buffers, 512 MiB for the device's context and 64 MiB for each communicator\n"
+    "(assumptions), and what a caching allocator would keep reserved.\n"
+    "--software has it as that training software does it: its attention kernel, the host's launch\n"
+    "times, what its kernels move, its defaults of bucket, prefetch and kernels, its overheads\n"
+    "(data/software.json; what was fitted and how well: meshwright validate).\n"
     "What cannot be planned ends with exit code 2, a bad file with 20.\n\n"
     "Examples:\n"
     "  meshwright simulate --model gpt2 --cluster h100 --plan dp=2,tp=2,pp=2,zero=1 "
@@ -43,12 +51,14 @@ constexpr auto kFooter =
 struct SimulateOptions {
   PlanOptions plan;
   std::string cluster;
-  std::optional<std::string> profile, trace, save_plan, dispatch;
+  std::optional<std::string> profile, software, trace, save_plan, dispatch;
   bool program = false, alone = false, explain = false, all_devices = false;
 };
 
-EngineOptions engine_options(const SimulateOptions& options) {
-  EngineOptions engine = options.alone ? EngineOptions{} : kFullEngine;
+EngineOptions engine_options(const SimulateOptions& options, const Software& software) {
+  EngineOptions engine = options.software ? engine_options_of(software) : kFullEngine;
+  engine.repeat = true;
+  if (options.alone) engine = {};
   if (!options.dispatch) return engine;
   const auto time = parse_quantity<Seconds>(*options.dispatch);
   if (!time) {
@@ -78,15 +88,27 @@ std::string programs_text(const std::vector<Program>& programs) {
   return text;
 }
 
-void run(const SimulateOptions& options, const Session& session) {
-  const EngineOptions engine = engine_options(options);
+std::string origins_text(const std::map<PriceOrigin, double>& origins, const Software& software) {
+  std::vector<std::string> parts;
+  for (const auto& [origin, share] : origins) {
+    parts.push_back(fmt::format("{:.0f} % {}", 100 * share, to_text(origin)));
+  }
+  return fmt::format("\nPrices of software {}, by the time of all tasks: {}\n", software.name,
+                     fmt::join(parts, ", "));
+}
+
+void run(SimulateOptions options, const Session& session) {
+  const Software software = software_from_option(options.software.value_or(kOwnSoftware), session);
+  const EngineOptions engine = engine_options(options, software);
+  const MemoryOverheads overheads = options.software ? overheads_of(software) : kGpuOverheads;
+  if (options.software) options.plan.otherwise = choices_of(software);
   const OpGraph graph = model_from_option(options.plan.model, session);
   const Model model = make_model(graph);
   const Cluster cluster = cluster_from_option(options.cluster, session, options.profile);
-  const FormulaCosts formula(cluster);
+  const FittedCosts fitted(cluster, read_fits(session.data / "fits.json"), software);
   const MeasuredTimes times(options.profile ? profile_from_option(*options.profile, session)
                                             : Profile{});
-  const ProfileCosts costs(times, cluster, formula);
+  const ProfileCosts costs(times, cluster, fitted);
   const Plan plan = plan_from_options(options.plan, graph, model, cluster, costs);
   if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan));
   if (options.program) return print_text(programs_text(lower_all(model, plan)));
@@ -94,16 +116,20 @@ void run(const SimulateOptions& options, const Session& session) {
       options.all_devices ? represent_all(model, plan, cluster) : represent(model, plan, cluster);
   const Timeline timeline = simulate(represented.scene, costs, engine);
   if (options.trace) write_text_file(*options.trace, trace_text(represented.programs, timeline));
-  const Report report = summarize(represented.programs, timeline, cluster, kGpuOverheads);
+  const Report report = summarize(represented.programs, timeline, cluster, overheads);
   std::vector<KnobPrice> knobs;
   if (options.explain) {
     const ShortForm form = short_form_of(options.plan, graph);
-    knobs = knob_prices(form.choices, form.batch, {model, cluster, costs, engine, kGpuOverheads});
+    knobs = knob_prices(form.choices, form.batch, {model, cluster, costs, engine, overheads});
   }
+  const auto origins = price_origins(represented.programs, costs);
   if (!session.json) {
-    return print_text(report_text(report) + (options.explain ? knobs_text(report, knobs) : ""));
+    return print_text(report_text(report) + origins_text(origins, software) +
+                      (options.explain ? knobs_text(report, knobs) : ""));
   }
   nlohmann::ordered_json document = {{"plan", origin_json(plan)}, {"report", report_json(report)}};
+  document["software"] = software.name;
+  for (const auto& [origin, share] : origins) document["prices"][to_text(origin)] = share;
   if (options.explain) document["knobs"] = knobs_json(knobs);
   print_json(document);
 }
@@ -119,6 +145,8 @@ void add_simulate_command(CLI::App& app, Session& session) {
       ->required();
   command->add_option("--profile", options->profile,
                       "Measured times, used where they are known (`meshwright profile`)");
+  command->add_option("--software", options->software,
+                      "The training software: megatron-lm, megatron-core, fsdp, deepspeed, ...");
   command->add_flag("--program", options->program, "Print every device's tasks instead");
   command->add_option("--trace", options->trace, "Write the timeline for ui.perfetto.dev");
   command->add_option("--save-plan", options->save_plan, "Write the whole plan to a file");

@@ -33,6 +33,18 @@ std::int64_t steps_of(const Transfer& transfer) {
 
 }  // namespace
 
+std::string_view to_text(PriceOrigin origin) {
+  switch (origin) {
+    case PriceOrigin::Measured:
+      return "measured";
+    case PriceOrigin::Fitted:
+      return "fitted";
+    case PriceOrigin::Formula:
+      return "formula";
+  }
+  return "";
+}
+
 FlopsPerSecond peak_of(const DeviceType& device, Precision precision) {
   assert(!device.peak.empty());
   const auto after = device.peak.upper_bound(precision);

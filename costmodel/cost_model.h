@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "costmodel/cluster.h"
 #include "costmodel/ids.h"
 #include "costmodel/kernel.h"
@@ -10,6 +12,7 @@
 namespace meshwright {
 
 enum class PriceOrigin { Measured, Fitted, Formula };
+std::string_view to_text(PriceOrigin origin);
 
 struct Price {
   Seconds time;

@@ -23,7 +23,9 @@ Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId de
   const DeviceType& type = device_type_of(cluster_, device);
   const Seconds time = kernel_time(kernel, precision, type, by.fit, software_.attention);
   const Seconds launch(by.fit.launch_s);
-  return {.time = launch + (time - launch) * times_longer(kernel.kind), .origin = by.origin};
+  return {.time = launch + Seconds(software_.kernel_gap_s) +
+                  (time - launch) * times_longer(kernel.kind),
+          .origin = by.origin};
 }
 
 double FittedCosts::times_longer(KernelKind kind) const {

@@ -12,12 +12,6 @@ namespace {
 constexpr std::string_view kFormat = "meshwright-software";
 constexpr std::int64_t kVersion = 1;
 
-double not_negative(const JsonInput& input) {
-  const auto value = input.as<double>();
-  if (value < 0) input.fail_expected("a number that is not negative");
-  return value;
-}
-
 double positive_share(const JsonInput& input) {
   const auto value = input.as<double>();
   if (value <= 0 || value > 1) input.fail_expected("a share above 0, at most 1");
@@ -30,27 +24,63 @@ AttentionKernel read_attention(const JsonInput& input) {
   return *kernel;
 }
 
-Software read_one(const JsonInput& input) {
-  Software software{.name = input.required<std::string>("name"),
-                    .sources = input.required<std::string>("sources"),
-                    .attention = read_attention(input.at("attention")),
-                    .dispatch_s = not_negative(input.at("dispatch_s")),
-                    .row_passes = not_negative(input.at("row_passes")),
-                    .attention_share = positive_share(input.at("attention_share")),
-                    .step_s = not_negative(input.at("step_s")),
-                    .slow_down = not_negative(input.at("slow_down")),
-                    .bucket = input.required<Bytes>("bucket"),
-                    .overlap_gradients = input.required<bool>("overlap_gradients"),
-                    .prefetch = input.at("prefetch").integer(0, 1000),
-                    .wide_gradients = input.required<bool>("wide_gradients"),
-                    .dropout = not_negative(input.at("dropout")),
-                    .context = input.required<Bytes>("context"),
-                    .communicator = input.required<Bytes>("communicator"),
-                    .allocator = not_negative(input.at("allocator"))};
-  if (const auto also = input.find("also")) software.also = also->list<std::string>();
-  input.reject_unknown_fields();
-  return software;
-}
+// Fields of a software. One that is like another may leave out what is the same.
+class SoftwareReader {
+ public:
+  SoftwareReader(const JsonInput& input, const std::vector<Software>& before) : input_(input) {
+    const auto like = input.find("like");
+    if (!like) return;
+    const Software* base = find_software(before, like->as<std::string>());
+    if (!base || !base->like.empty())
+      like->fail_expected("the name of one before it, like no other");
+    software_ = *base;
+    software_.like = base->name;
+    software_.also.clear();
+  }
+
+  Software read() {
+    software_.name = input_.required<std::string>("name");
+    software_.sources = input_.required<std::string>("sources");
+    if (const auto also = input_.find("also")) software_.also = also->list<std::string>();
+    if (const auto field = find("attention")) software_.attention = read_attention(*field);
+    number("dispatch_s", software_.dispatch_s);
+    plain("host_waits", software_.host_waits);
+    number("kernel_gap_s", software_.kernel_gap_s);
+    number("row_passes", software_.row_passes);
+    if (const auto field = find("attention_share")) {
+      software_.attention_share = positive_share(*field);
+    }
+    number("step_s", software_.step_s);
+    number("slow_down", software_.slow_down);
+    plain("bucket", software_.bucket);
+    plain("overlap_gradients", software_.overlap_gradients);
+    if (const auto field = find("prefetch")) software_.prefetch = field->integer(0, 1000);
+    plain("wide_gradients", software_.wide_gradients);
+    plain("copies_gradients", software_.copies_gradients);
+    number("dropout", software_.dropout);
+    plain("context", software_.context);
+    plain("communicator", software_.communicator);
+    plain("transfer_buffers", software_.transfer_buffers);
+    input_.reject_unknown_fields();
+    return software_;
+  }
+
+ private:
+  // Missing: what the other one has.
+  std::optional<JsonInput> find(std::string_view field) const {
+    return software_.like.empty() ? input_.at(field) : input_.find(field);
+  }
+  void number(std::string_view name, double& value) const {
+    if (const auto field = find(name)) value = field->not_negative();
+  }
+  template <class T>
+  void plain(std::string_view name, T& value) const {
+    if (const auto field = find(name)) value = field->as<T>();
+  }
+
+  const JsonInput& input_;
+  Software software_;
+};
 
 }  // namespace
 
@@ -76,7 +106,9 @@ std::vector<Software> read_software(const std::filesystem::path& file) {
     input.at("version").fail_expected(fmt::format("{}", kVersion));
   }
   std::vector<Software> all;
-  for (const JsonInput& one : input.at("software").elements()) all.push_back(read_one(one));
+  for (const JsonInput& one : input.at("software").elements()) {
+    all.push_back(SoftwareReader(one, all).read());
+  }
   if (all.empty()) input.at("software").fail_expected("at least one");
   input.reject_unknown_fields();
   return all;

@@ -17,10 +17,14 @@ namespace meshwright {
 struct Software {
   std::string name;
   std::vector<std::string> also;  // other names that published runs use for it
+  std::string like;  // another one that it takes its numbers from but for some. Empty: none
   std::string sources;
   AttentionKernel attention = AttentionKernel::Flash2;
 
-  double dispatch_s = 0;       // what the host needs to launch a kernel
+  double dispatch_s = 0;    // what the host needs to launch a kernel
+  bool host_waits = false;  // for receives, before it launches more
+  // Device time beside each kernel: gaps, and small kernels that no op stands for (casts, copies).
+  double kernel_gap_s = 0;
   double row_passes = 1;       // memory that row-wise kernels move, by every operand once
   double attention_share = 1;  // of the rate of attention alone that training reaches
   double step_s = 0;           // once a step: input, logging, waiting for all devices
@@ -30,11 +34,12 @@ struct Software {
   bool overlap_gradients = true;  // with the backward
   std::int64_t prefetch = 1;      // buckets that weights are gathered ahead
   bool wide_gradients = true;     // gradients are added up and reduced in fp32
+  bool copies_gradients = false;  // 16-bit ones that ZeRO shards, to fp32 in the step
   double dropout = 0;             // that models of the GPT family are trained with
 
-  Bytes context;         // of the device that no allocator sees
-  Bytes communicator;    // for each group of devices that a device is in
-  double allocator = 0;  // reserved beyond what is allocated, as a share of it
+  Bytes context;           // of the device that no allocator sees
+  Bytes communicator;      // for each group of devices that a device is in
+  Bytes transfer_buffers;  // that gradients are gathered in, kept all the time
   friend bool operator==(const Software&, const Software&) = default;
 };
 

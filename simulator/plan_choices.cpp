@@ -128,8 +128,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
 
 }  // namespace
 
-PlanChoices parse_plan_choices(std::string_view text) {
-  PlanChoices choices;
+PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise) {
+  PlanChoices choices = otherwise;
   std::set<std::string_view> given;
   while (!text.empty()) {
     const auto comma = text.find(',');

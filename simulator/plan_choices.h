@@ -46,7 +46,7 @@ struct PlanChoices {
 };
 
 // Throws InputError that names the key, what was found and what was expected.
-PlanChoices parse_plan_choices(std::string_view text);
+PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise = {});
 
 // Whether a text is meant as a short form and not as a file's name.
 bool looks_like_choices(std::string_view text);

@@ -66,6 +66,9 @@ void add_memory(DeviceReport& report, const Program& program, const DeviceTimeli
   }
   report.reserved =
       overheads.caching_allocator ? std::max(report.peak, reserved_bytes(program)) : report.peak;
+  report.by_component[static_cast<std::size_t>(Component::Transfers)] += overheads.transfer_buffers;
+  report.peak += overheads.transfer_buffers;
+  report.reserved += overheads.transfer_buffers;
   report.context = overheads.context;
   report.communicators = overheads.communicator * communicator_count(program);
   report.peak += report.context + report.communicators;

@@ -26,6 +26,7 @@ struct MemoryOverheads {
   Bytes context;                   // of a device in use
   Bytes communicator;              // of each group of collectives, and of all pairs together
   bool caching_allocator = false;  // buffers come from one: engine/allocator_model.h
+  Bytes transfer_buffers;          // from that allocator too, kept all the time
 };
 // Assumptions, from rules of thumb: a CUDA context takes 0.4 to 0.6 GB; NCCL 0.3 to 1 GB and more,
 // growing with communicators x channels x 4 MiB, of which 16 channels are counted here.

@@ -1,10 +1,8 @@
 #include "simulator/validation/predict_run.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "costmodel/fitted_costs.h"
 #include "simulator/engine/simulate.h"
+#include "simulator/software_run.h"
 
 namespace meshwright {
 namespace {
@@ -18,15 +16,6 @@ Fits with_clock(Fits fits, double share) {
   return fits;
 }
 
-EngineOptions engine_options(const Software& software, bool memory) {
-  EngineOptions options{.share_links = true};
-  options.slow_down_inside_node = 1 + software.slow_down;
-  options.slow_down_across_nodes = 1 + software.slow_down;
-  options.dispatch = Seconds(software.dispatch_s);
-  options.memory = memory;
-  return options;
-}
-
 Represented with_microbatches(const RunPlan& run, std::int64_t microbatches,
                               const CostModel& costs) {
   BatchChoice batch = run.batch;
@@ -35,13 +24,22 @@ Represented with_microbatches(const RunPlan& run, std::int64_t microbatches,
   return represent(run.model, plan, run.cluster);
 }
 
-// Groups that a device is in: of every kind of parallelism there is, and all devices.
-std::int64_t communicators(const PlanChoices& choices) {
-  return 1 + (choices.dp > 1) + (choices.tp > 1) + (choices.pp > 1);
-}
-
-Bytes scaled(Bytes bytes, double factor) {
-  return Bytes(std::llround(static_cast<double>(bytes.value()) * factor));
+// Further copies of gradients that a software holds.
+Bytes gradient_copies(const RunPlan& run, const DeviceReport& device) {
+  Bytes held;
+  const auto of = [&](Component component) {
+    return device.by_component[static_cast<std::size_t>(component)];
+  };
+  // 16-bit gradients, each as wide as its weight, from which fp32 ones are added up.
+  if (run.narrow_gradients_too) held += of(Component::Weights);
+  // The step has no activations, and a third of the state (fp32 weights, two moments) again.
+  const bool copies = run.software.copies_gradients && !run.software.wide_gradients;
+  if (copies && run.choices.zero > 0) {
+    const Bytes copied(of(Component::Optimizer).value() / 3);
+    const Bytes in_step = of(Component::Activations) + of(Component::Workspace);
+    if (copied > in_step) held += copied - in_step;
+  }
+  return held;
 }
 
 }  // namespace
@@ -65,7 +63,8 @@ LoweredRun lower_run(const RunPlan& run, const Fits& fits) {
 Seconds predict_step(const LoweredRun& lowered, const Fits& fits, const Software& software) {
   const RunPlan& run = lowered.run;
   const FittedCosts costs(run.cluster, with_clock(fits, run.clock_share), software);
-  const EngineOptions options = engine_options(software, false);
+  EngineOptions options = engine_options_of(software);
+  options.memory = false;
   const Seconds few = simulate(lowered.few.scene, costs, options).step;
   const Seconds once(software.step_s);
   if (lowered.more.programs.empty()) return few + once;
@@ -77,20 +76,21 @@ Prediction predict(const LoweredRun& lowered, const Fits& fits) {
   const RunPlan& run = lowered.run;
   const FittedCosts costs(run.cluster, with_clock(fits, run.clock_share), run.software);
   const Represented& last = lowered.more.programs.empty() ? lowered.few : lowered.more;
-  const Timeline timeline = simulate(last.scene, costs, engine_options(run.software, true));
-  const DeviceReport fullest = summarize(last.programs, timeline, run.cluster).fullest();
-  const Bytes reserved = scaled(fullest.peak, 1 + run.software.allocator);
-  const Bytes driver =
-      reserved + run.software.context + run.software.communicator * communicators(run.choices);
-  const Bytes close = scaled(fullest.capacity, 1 - kCloseShare);
-  return {.step = predict_step(lowered, fits, run.software),
-          .allocated = fullest.peak,
-          .reserved = reserved,
-          .driver = driver,
-          .capacity = fullest.capacity,
-          .fits = driver > fullest.capacity ? Fit::No
-                  : driver > close          ? Fit::Close
-                                            : Fit::Yes};
+  const Timeline timeline = simulate(last.scene, costs, engine_options_of(run.software));
+  const DeviceReport fullest =
+      summarize(last.programs, timeline, run.cluster, overheads_of(run.software)).fullest();
+  const Bytes outside = fullest.context + fullest.communicators;
+  const Bytes beside = gradient_copies(run, fullest);
+  Prediction prediction{.step = predict_step(lowered, fits, run.software),
+                        .allocated = fullest.peak - outside + beside,
+                        .reserved = fullest.reserved + beside,
+                        .capacity = fullest.capacity};
+  prediction.driver = prediction.reserved + outside;
+  const auto most = static_cast<double>(fullest.capacity.value()) * (1 - kCloseShare);
+  prediction.fits = prediction.allocated + outside > fullest.capacity       ? Fit::No
+                    : static_cast<double>(prediction.driver.value()) > most ? Fit::Close
+                                                                            : Fit::Yes;
+  return prediction;
 }
 
 Bytes memory_of(const Prediction& prediction, MemoryKind kind) {

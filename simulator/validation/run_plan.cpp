@@ -8,6 +8,7 @@
 
 #include "costmodel/cluster_name.h"
 #include "costmodel/cluster_shape.h"
+#include "simulator/software_run.h"
 #include "simulator/validation/run_model.h"
 
 namespace meshwright {
@@ -132,21 +133,19 @@ RecomputeChoice recompute_of(const PublishedRun& run) {
 
 Precision precision_of(const PublishedRun& run) { return *parse_precision(*run.precision); }
 
-PlanChoices choices_of(const PublishedRun& run, const Software& software,
-                       std::vector<std::string>& assumed) {
-  PlanChoices choices{.dp = *run.dp,
-                      .tp = *run.tp,
-                      .pp = *run.pp,
-                      .zero = static_cast<int>(run.zero.value_or(0)),
-                      .microbatch = *run.micro_batch,
-                      .virtual_stages = run.vpp.value_or(1),
-                      .sequence_parallel = run.sequence_parallel.value_or(false) && *run.tp > 1,
-                      .recompute = recompute_of(run),
-                      .rerun_all = true,
-                      .bucket = software.bucket,
-                      .overlap = software.overlap_gradients && !run.has_option("no-overlap"),
-                      .prefetch = software.prefetch,
-                      .kernels = kernel_set_of(software.attention)};
+PlanChoices choices_with(const PublishedRun& run, const Software& software,
+                         std::vector<std::string>& assumed) {
+  PlanChoices choices = choices_of(software);
+  choices.dp = *run.dp;
+  choices.tp = *run.tp;
+  choices.pp = *run.pp;
+  choices.zero = static_cast<int>(run.zero.value_or(0));
+  choices.microbatch = *run.micro_batch;
+  choices.virtual_stages = run.vpp.value_or(1);
+  choices.sequence_parallel = run.sequence_parallel.value_or(false) && *run.tp > 1;
+  choices.recompute = recompute_of(run);
+  choices.rerun_all = true;
+  if (run.has_option("no-overlap")) choices.overlap = false;
   if (!software.wide_gradients) choices.gradient_precision = precision_of(run);
   if (choices.pp == 1) choices.virtual_stages = 1;
   if (choices.virtual_stages > 1) choices.schedule = Schedule::Interleaved;
@@ -178,6 +177,7 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   if (run.has_option("grad-fp16") || run.has_option("grad-bf16") || run.has_option("mp-pure")) {
     plan.software.wide_gradients = false;
   }
+  plan.narrow_gradients_too = run.has_option("grad-unsharded") && plan.software.wide_gradients;
   auto model = model_of(run, plan.software.dropout, plan.assumed);
   if (auto* why = std::get_if<std::string>(&model)) return NotExpressed{std::move(*why)};
   plan.model = std::get<Model>(std::move(model));
@@ -185,7 +185,7 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   if (auto* why = std::get_if<NotExpressed>(&cluster)) return std::move(*why);
   plan.cluster = std::get<Cluster>(std::move(cluster));
   plan.clock_share = clock_share(run);
-  plan.choices = choices_of(run, plan.software, plan.assumed);
+  plan.choices = choices_with(run, plan.software, plan.assumed);
   plan.batch = {
       .global_batch = *run.global_batch, .sequence = *run.sequence, .precision = precision_of(run)};
   const auto problems = check_choices(plan.choices, plan.batch, plan.model, plan.cluster);

@@ -31,14 +31,18 @@ const std::vector<Parameter> kParameters = {
     {"a100", "sustained", 0.6, 1.0},
     {"h100", "sustained", 0.5, 1.0},
     {"b200", "sustained", 0.5, 1.0},
-    {"megatron-lm", "row_passes", 0.8, 4},
-    {"megatron-core", "row_passes", 0.8, 4},
-    {"fsdp", "row_passes", 0.8, 4},
-    {"deepspeed", "row_passes", 0.8, 4},
+    {"megatron-lm", "row_passes", 0.5, 4},
+    {"megatron-core", "row_passes", 0.5, 4},
+    {"fsdp", "row_passes", 0.5, 4},
+    {"deepspeed", "row_passes", 0.5, 4},
     {"megatron-lm", "dispatch_s", 2e-6, 200e-6},
     {"megatron-core", "dispatch_s", 2e-6, 200e-6},
     {"fsdp", "dispatch_s", 2e-6, 200e-6},
     {"deepspeed", "dispatch_s", 2e-6, 200e-6},
+    {"megatron-lm", "kernel_gap_s", 1e-7, 100e-6},
+    {"megatron-core", "kernel_gap_s", 1e-7, 100e-6},
+    {"fsdp", "kernel_gap_s", 1e-7, 100e-6},
+    {"deepspeed", "kernel_gap_s", 1e-7, 100e-6},
     {"megatron-lm", "step_s", 1e-3, 0.2},
     {"fsdp", "step_s", 1e-3, 0.2},
     {"deepspeed", "step_s", 1e-3, 0.5},
@@ -62,6 +66,7 @@ double& number(State& state, const Parameter& parameter) {
     if (software.name != parameter.owner) continue;
     if (parameter.name == "row_passes") return software.row_passes;
     if (parameter.name == "dispatch_s") return software.dispatch_s;
+    if (parameter.name == "kernel_gap_s") return software.kernel_gap_s;
     if (parameter.name == "attention_share") return software.attention_share;
     return software.step_s;
   }
@@ -70,8 +75,8 @@ double& number(State& state, const Parameter& parameter) {
 
 // The kinds of numbers. Those of one kind belong to different owners, so a run depends on at most
 // one of each.
-const std::vector<std::string> kKinds = {"sustained",  "row_passes", "attention_share",
-                                         "dispatch_s", "step_s",     "share"};
+const std::vector<std::string> kKinds = {
+    "sustained", "row_passes", "attention_share", "dispatch_s", "kernel_gap_s", "step_s", "share"};
 
 // A run near a state: the logarithm of its predicted time and how much that grows with the
 // logarithm of each kind of number.
@@ -90,9 +95,14 @@ std::size_t kind_of(const Parameter& parameter) {
   return static_cast<std::size_t>(std::ranges::find(kKinds, parameter.name) - kKinds.begin());
 }
 
-// The software of the state, with what the run itself says.
+// Whose numbers are fitted.
+const std::string& owner_of(const Software& software) {
+  return software.like.empty() ? software.name : software.like;
+}
+
+// The software of the state that the run's takes its numbers from, with what the run itself says.
 Software software_of(const RunPlan& run, const State& state) {
-  Software software = *find_software(state.software, run.software.name);
+  Software software = *find_software(state.software, owner_of(run.software));
   software.attention = run.software.attention;
   return software;
 }
@@ -115,7 +125,7 @@ Slopes slopes_of(const PublishedRun& run, const RunPlan& plan, const State& stat
   const DeviceFit* fit = find_fit(state.fits, device);
   Slopes slopes{.source = source_of(run),
                 .device_fit = fit ? fit->name : "",
-                .software = plan.software.name,
+                .software = owner_of(plan.software),
                 .measured = std::log(run.step->value()),
                 .predicted = log_time(state)};
   for (const std::string& kind : kKinds) {
@@ -251,11 +261,13 @@ void write(State state) {
   write_text_file(kData / "fits.json", fits_text(state.fits));
   auto json = nlohmann::ordered_json::parse(read_text_file(kData / "software.json", 16_MiB));
   for (auto& entry : json["software"]) {
+    if (entry.contains("like")) continue;
     const Software& software = *find_software(state.software, entry["name"].get<std::string>());
     const auto rounded = [](double value) { return std::stod(fmt::format("{:.4g}", value)); };
     entry["row_passes"] = rounded(software.row_passes);
     entry["attention_share"] = rounded(software.attention_share);
     entry["dispatch_s"] = rounded(software.dispatch_s);
+    entry["kernel_gap_s"] = rounded(software.kernel_gap_s);
     entry["step_s"] = rounded(software.step_s);
   }
   write_text_file(kData / "software.json", json.dump(1) + "\n");

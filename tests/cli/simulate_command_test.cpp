@@ -75,6 +75,28 @@ TEST_CASE("prices alone are never slower, a slow host always is") {
   check_error(kSmall + "dp=1 --dispatch 5", 2, "--dispatch 5: expected a time such as");
 }
 
+TEST_CASE("a software has its own prices, defaults and overheads, and the report says whose") {
+  const auto document = [](const std::string& options) {
+    return json::parse(run_program(kSmall + "dp=2,tp=2,pp=2 --json " + options).out);
+  };
+  const json plain = document(""), megatron = document("--software megatron-lm"),
+             deepspeed = document("--software megatron-deepspeed");
+  CHECK(plain.at("software") == "meshwright");
+  CHECK(megatron.at("software") == "megatron-lm");
+  // All devices of the preset have fits.
+  CHECK(plain.at("prices").at("fitted").get<double>() == Approx(1));
+  const auto number = [](const json& of, const char* field) {
+    return of.at("report").at(field).get<double>();
+  };
+  CHECK(number(megatron, "step_s") > number(plain, "step_s"));
+  CHECK(number(deepspeed, "step_s") == number(megatron, "step_s"));
+  const auto peak = [](const json& of) {
+    return of.at("report").at("devices")[0].at("peak_bytes").get<std::int64_t>();
+  };
+  CHECK(peak(deepspeed) > peak(megatron) + 3'000'000'000);  // of buckets
+  check_error(kSmall + "dp=1 --software horse", 2, "--software horse: expected one of megatron-lm");
+}
+
 TEST_CASE("explain simulates the other choices and says what is not possible") {
   const ProgramOutput text = run_program(kSmall + "dp=2,tp=2,pp=2 --explain");
   REQUIRE(text.exit_code == 0);

@@ -91,6 +91,23 @@ TEST_CASE("the shipped software has what published runs name") {
   CHECK(find_software(all, "other") == nullptr);
 }
 
+TEST_CASE("a software that is like another has its numbers but for those it names") {
+  const auto all = read_software(kData / "software.json");
+  const Software& base = *find_software(all, "megatron-lm");
+  Software like = *find_software(all, "megatron-deepspeed");
+  CHECK(like.like == "megatron-lm");
+  CHECK(like.copies_gradients);
+  CHECK(like.transfer_buffers > base.transfer_buffers);
+  like.name = base.name;
+  like.like = "";
+  like.also = base.also;
+  like.sources = base.sources;
+  like.copies_gradients = base.copies_gradients;
+  like.communicator = base.communicator;
+  like.transfer_buffers = base.transfer_buffers;
+  CHECK(like == base);
+}
+
 TEST_CASE("a software file with a mistake is refused by name") {
   const auto message = [](const std::function<void(Json&)>& change) {
     return message_of("software.json", change, [](const auto& file) { read_software(file); });
@@ -108,6 +125,9 @@ TEST_CASE("a software file with a mistake is refused by name") {
   CHECK_THAT(message([](Json& j) { j["software"] = Json::array(); }),
              Catch::Contains("software: expected at least one"));
   CHECK_THAT(message([](Json& j) { j["software"][0]["speed"] = 1; }), Catch::Contains("speed"));
+  CHECK(message([](Json& j) { j["software"][1]["like"] = "megatron-core"; }) ==
+        "x.json: software[1].like: expected the name of one before it, like no other, found "
+        "\"megatron-core\"");
 }
 
 TEST_CASE("prices say whether they were fitted or come from a formula") {
@@ -138,6 +158,8 @@ TEST_CASE("a software that moves memory twice takes twice as long after the laun
   CHECK(once == Approx(launch + 6e6 / (900e9 * 0.85)).epsilon(1e-12));
   software.row_passes = 2;
   CHECK(time() == Approx(launch + 2 * (once - launch)).epsilon(1e-12));
+  software.kernel_gap_s = 5e-6;
+  CHECK(time() == Approx(launch + 5e-6 + 2 * (once - launch)).epsilon(1e-12));
 }
 
 }  // namespace meshwright
