@@ -84,6 +84,7 @@ std::string fit_text(const Report& report) {
       }
       return fmt::format("too close to call, {} to spare", to_text(device.capacity - needed));
     case Fit::No:
+      if (device.peak <= device.capacity) return "fits, but its host does not have the memory";
       return fmt::format("does not fit, {} too much", to_text(device.peak - device.capacity));
   }
   return "";
@@ -135,6 +136,16 @@ std::string memory_text(const Report& report) {
                      fit_text(report), table_text(rows, 2), layers_text(report));
 }
 
+std::string host_text(const Report& report) {
+  if (!report.host) return "";
+  const HostUse& host = *report.host;
+  return fmt::format("\nhost memory of node {}, the fullest: {} of {}: {}\n", host.node.index(),
+                     to_text(host.needed), to_text(host.capacity),
+                     host.needed > host.capacity ? fmt::format("does not fit, {} too much",
+                                                               to_text(host.needed - host.capacity))
+                                                 : std::string("fits"));
+}
+
 std::string memory_bar(const DeviceReport& device) {
   std::string line;
   Bytes until;
@@ -177,6 +188,11 @@ std::string limit_text(const Report& report) {
     what = fmt::format("waiting for {} transfers that nothing hides", to_text(purpose));
     most = time;
   }
+  for (const auto& [direction, time] : parts.copies) {
+    if (time <= most) continue;
+    what = fmt::format("waiting for copies {} that nothing hides", to_text(direction));
+    most = time;
+  }
   if (parts.dispatch > most) {
     what = "waiting for the host to launch tasks";
     most = parts.dispatch;
@@ -213,6 +229,9 @@ Json device_json(const DeviceReport& device) {
           {"capacity_bytes", device.capacity.value()},
           {"sent_bytes", device.sent_bytes},
           {"received_bytes", device.received_bytes},
+          {"to_host_bytes", device.to_host_bytes},
+          {"from_host_bytes", device.from_host_bytes},
+          {"host_peak_bytes", device.host_peak.value()},
           {"parts_s", parts_json(device.parts)}};
 }
 
@@ -227,8 +246,8 @@ std::string difference(Q now, Q then) {
 }  // namespace
 
 std::string report_text(const Report& report) {
-  return figures_text(report) + time_text(report) + memory_text(report) + stages_text(report) +
-         limit_text(report) +
+  return figures_text(report) + time_text(report) + memory_text(report) + host_text(report) +
+         stages_text(report) + limit_text(report) +
          fmt::format("\n{}\n", wrapped_text(fmt::format("MFU = {}; HFU = {}; bubble = {}",
                                                         kMfuFormula, kHfuFormula, kBubbleFormula),
                                             97, 2));
@@ -252,6 +271,11 @@ Json report_json(const Report& report) {
                {"fits", to_text(report.fits)},
                {"fullest_device", report.fullest().device.index()},
                {"capacity_bytes", report.fullest().capacity.value()}};
+  if (report.host) {
+    json["host"] = {{"node", report.host->node.index()},
+                    {"needed_bytes", report.host->needed.value()},
+                    {"capacity_bytes", report.host->capacity.value()}};
+  }
   json["devices"] = Json::array();
   for (const DeviceReport& device : report.devices) json["devices"].push_back(device_json(device));
   json["activations_by_layer_bytes"] = Json::object();

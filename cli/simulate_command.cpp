@@ -116,7 +116,8 @@ void run(SimulateOptions options, const Session& session) {
       options.all_devices ? represent_all(model, plan, cluster) : represent(model, plan, cluster);
   const Timeline timeline = simulate(represented.scene, costs, engine);
   if (options.trace) write_text_file(*options.trace, trace_text(represented.programs, timeline));
-  const Report report = summarize(represented.programs, timeline, cluster, overheads);
+  const Report report =
+      summarize(represented.programs, timeline, cluster, overheads, represented.classes);
   std::vector<KnobPrice> knobs;
   if (options.explain) {
     const ShortForm form = short_form_of(options.plan, graph);

@@ -4,6 +4,9 @@
 #include <cassert>
 #include <cstdint>
 #include <iterator>
+#include <stdexcept>
+
+#include "costmodel/transfer_cost.h"
 
 namespace meshwright {
 namespace {
@@ -77,6 +80,18 @@ Price FormulaCosts::transfer(const Transfer& transfer, Precision precision) cons
   const BytesPerSecond bandwidth = slowest / links.oversubscription.value;
   const Seconds latency = links.latency.value * static_cast<double>(steps_of(transfer));
   return {.time = latency + Seconds(bytes_sent(transfer, precision) / bandwidth.value()),
+          .origin = PriceOrigin::Formula};
+}
+
+Price CostModel::host_copy(const HostCopy&, Precision, DeviceId) const {
+  throw std::logic_error("these costs have no price for copies to and from a host");
+}
+
+Price host_copy_price(const HostCopy& copy, Precision precision, const Cluster& cluster,
+                      DeviceId device) {
+  const auto& host = node_type_of(cluster, node_of(cluster, device)).host;
+  assert(host);
+  return {.time = host_copy_time(bytes_of(copy, precision), *host, 1),
           .origin = PriceOrigin::Formula};
 }
 

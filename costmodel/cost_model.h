@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "costmodel/cluster.h"
+#include "costmodel/host_copy.h"
 #include "costmodel/ids.h"
 #include "costmodel/kernel.h"
 #include "costmodel/precision.h"
@@ -19,13 +20,21 @@ struct Price {
   PriceOrigin origin = PriceOrigin::Formula;
 };
 
-// How long kernels and transfers take, alone on their device and links.
+// How long kernels, transfers and copies take, alone on their device and links.
 class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const = 0;
   virtual Price transfer(const Transfer& transfer, Precision precision) const = 0;
+  // Between a device and the host of its node, which must have one. A model that knows no hosts
+  // throws std::logic_error.
+  virtual Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const;
 };
+
+// By the declared host link and the share of it that copies were measured to reach:
+// host_copy_time.
+Price host_copy_price(const HostCopy& copy, Precision precision, const Cluster& cluster,
+                      DeviceId device);
 
 // What a device multiplies matrices at. A precision it has no peak for is computed in the next
 // one before it in kPrecisions that it has one for (fp8 in bf16, bf16 in fp16, tf32 in fp32). With
@@ -40,6 +49,9 @@ class FormulaCosts : public CostModel {
   explicit FormulaCosts(const Cluster& cluster) : cluster_(cluster) {}
   Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override;
   Price transfer(const Transfer& transfer, Precision precision) const override;
+  Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
+    return host_copy_price(copy, precision, cluster_, device);
+  }
 
  private:
   const Cluster& cluster_;  // must outlive this

@@ -17,6 +17,9 @@ class FittedCosts : public CostModel {
   FittedCosts(const Cluster& cluster, const Fits& fits, const Software& software);
   Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override;
   Price transfer(const Transfer& transfer, Precision precision) const override;
+  Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
+    return host_copy_price(copy, precision, cluster_, device);
+  }
 
  private:
   struct Known {

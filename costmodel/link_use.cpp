@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "costmodel/transfer_cost.h"
+
 namespace meshwright {
 namespace {
 
@@ -77,7 +79,20 @@ bool LinkMap::inside_node(std::span<const DeviceId> group) const {
   });
 }
 
+LinkId LinkMap::host_link(CopyDirection direction, DeviceId device) const {
+  const auto& host = node_type_of(cluster_, node_of(cluster_, device)).host;
+  assert(host);
+  const auto sharing = static_cast<std::uint32_t>(host->devices_per_link.value);
+  const std::uint32_t place = place_in_node(device);
+  return {.kind = direction == CopyDirection::ToHost ? LinkKind::ToHost : LinkKind::FromHost,
+          .first = node_first_[device.index()] + place / sharing * sharing};
+}
+
 BytesPerSecond LinkMap::capacity(const LinkId& link) const {
+  if (link.kind == LinkKind::ToHost || link.kind == LinkKind::FromHost) {
+    const NodeId node = node_of(cluster_, DeviceId(link.first));
+    return host_link_capacity(*node_type_of(cluster_, node).host);
+  }
   const LevelId id = levels_[link.level];
   const DeviceId device(link.first);
   const auto own = rungs(device);

@@ -7,18 +7,21 @@
 #include <vector>
 
 #include "costmodel/cluster.h"
+#include "costmodel/host_copy.h"
 #include "costmodel/transfer.h"
 
 namespace meshwright {
 
 // What bytes pass and transfers share. Every device has a port at each level, with a direction out
 // and one in. Where a level is over-subscribed, each group of the level inside it has an uplink:
-// what its devices could send through the level together, divided by the over-subscription.
-enum class LinkKind { Out, In, Up, Down };
+// what its devices could send through the level together, divided by the over-subscription. Devices
+// that share a link to their host share it in each direction; that the two directions do not
+// disturb each other is an assumption.
+enum class LinkKind { Out, In, Up, Down, ToHost, FromHost };
 
 struct LinkId {
   LinkKind kind = LinkKind::Out;
-  std::uint32_t level = 0;  // index into levels(cluster)
+  std::uint32_t level = 0;  // index into levels(cluster); 0 for links to hosts
   std::uint32_t first = 0;  // the device, or the first device of the group
   std::uint32_t rail = 0;   // uplinks of a level with rails: one for each place in a node
   friend auto operator<=>(const LinkId&, const LinkId&) = default;
@@ -49,6 +52,8 @@ class LinkMap {
 
   // By link; each link once. Nothing for fewer than two devices.
   std::vector<LinkLoad> loads(TransferKind kind, std::span<const DeviceId> group) const;
+  // The host link that a device's copies cross; its node must have a host.
+  LinkId host_link(CopyDirection direction, DeviceId device) const;
   BytesPerSecond capacity(const LinkId& link) const;
   // Whether all devices are in one node.
   bool inside_node(std::span<const DeviceId> group) const;

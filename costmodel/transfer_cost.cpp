@@ -111,13 +111,17 @@ Seconds transfer_time(TransferKind kind, Bytes size, const GroupShape& group,
   return time_across_nodes(kind, size, group, links, fit, network);
 }
 
-Seconds host_copy_time(Bytes size, const Host& host, std::int64_t sharing) {
+BytesPerSecond host_link_capacity(const Host& host) {
   // Measured on H200 over PCIe 5: 55.4 of 63 GB/s to the device, 55.1 back (ml-engineering,
   // network chapter).
   constexpr double kShare = 0.88;
+  return host.bandwidth.value * kShare;
+}
+
+Seconds host_copy_time(Bytes size, const Host& host, std::int64_t sharing) {
   constexpr Seconds kLaunch = 10.0_us;
   const auto users = static_cast<double>(std::max<std::int64_t>(sharing, 1));
-  return kLaunch + size / (host.bandwidth.value * (kShare / users));
+  return kLaunch + size / (host_link_capacity(host) / users);
 }
 
 }  // namespace meshwright

@@ -31,6 +31,8 @@ GroupLinks group_links(const Cluster& cluster, const std::vector<DeviceId>& grou
 Seconds transfer_time(TransferKind kind, Bytes size, const GroupShape& group,
                       const GroupLinks& links, const LinkFit& fit, const NetworkFit& network);
 
+// What a host link carries one way.
+BytesPerSecond host_link_capacity(const Host& host);
 // Between a device and its host, when `sharing` devices use the same host link at once.
 Seconds host_copy_time(Bytes size, const Host& host, std::int64_t sharing);
 

@@ -58,10 +58,12 @@ Worker::Worker(const Program& program, Transport& transport, const DataSource& d
       clock_(std::move(clock)),
       options_(options),
       arena_(lay_out_arena(program)),
+      host_arena_(lay_out_arena(program, Space::Host)),
       born_(program.tasks.size()),
       dying_(program.tasks.size()),
       kept_(kept_buffers(program, options.keep_gradients)),
-      memory_(allocate(arena_.peak)) {
+      memory_(allocate(arena_.peak)),
+      host_memory_(allocate(host_arena_.peak)) {
   if (!has_kernels(program.precision)) {
     throw std::logic_error(fmt::format("no kernels in {}", to_text(program.precision)));
   }
@@ -71,8 +73,9 @@ Worker::Worker(const Program& program, Transport& transport, const DataSource& d
     born_[lives[b]->first].push_back(BufferId(b));
     dying_[lives[b]->last].push_back(BufferId(b));
   }
-  const auto bytes = static_cast<std::size_t>(arena_.peak.value());
-  std::memset(memory_.get(), options.fill_freed ? 0xff : 0, bytes);
+  const unsigned char unused = options.fill_freed ? 0xff : 0;
+  std::memset(memory_.get(), unused, static_cast<std::size_t>(arena_.peak.value()));
+  std::memset(host_memory_.get(), unused, static_cast<std::size_t>(host_arena_.peak.value()));
 }
 
 void Worker::initialize(const Initializer& initializer) {
@@ -93,6 +96,7 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   StepRecord record{.timeline = {.device = program_.device}};
   record.timeline.tasks.reserve(program_.tasks.size());
   live_ = {};
+  live_on_host_ = {};
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     if (!program_.buffers[b].persistent) continue;
     use_memory(BufferId(b), record);
@@ -129,8 +133,7 @@ void Worker::end_lives(std::size_t task, StepRecord& record) {
   for (const BufferId id : kept_[task]) values_[id] = numbers_in(id);
   if (dying_[task].empty()) return;
   for (const BufferId id : dying_[task]) {
-    const Buffer& buffer = program_.buffers[id.index()];
-    live_[static_cast<std::size_t>(buffer.component)] -= bytes_of(buffer, program_.precision);
+    free_memory(id);
     if (options_.fill_freed) fill(id, 0xff);
   }
   record.timeline.memory.push_back({clock_(), live_});
@@ -138,13 +141,26 @@ void Worker::end_lives(std::size_t task, StepRecord& record) {
 
 void Worker::use_memory(BufferId id, StepRecord& record) {
   const Buffer& buffer = program_.buffers[id.index()];
+  if (buffer.space == Space::Host) {
+    live_on_host_ += bytes_of(buffer, program_.precision);
+    record.timeline.host_peak = std::max(record.timeline.host_peak, live_on_host_);
+    return;
+  }
   live_[static_cast<std::size_t>(buffer.component)] += bytes_of(buffer, program_.precision);
   const Bytes end = *arena_.offsets[id.index()] + arena_bytes(buffer, program_.precision);
   record.peak = std::max(record.peak, end);
 }
 
+void Worker::free_memory(BufferId id) {
+  const Buffer& buffer = program_.buffers[id.index()];
+  const bool host = buffer.space == Space::Host;
+  (host ? live_on_host_ : live_[static_cast<std::size_t>(buffer.component)]) -=
+      bytes_of(buffer, program_.precision);
+}
+
 void Worker::run_task(const Task& task, const StepSettings& settings) const {
   const auto operands = program_.operands_of(task);
+  if (task.kind == TaskKind::Copy) return copy(program_.copy(task), operands);
   if (task.kind == TaskKind::Transfer) {
     const Transfer& transfer = program_.transfer(task);
     const std::int64_t width = bytes_per_element(transfer.element, program_.precision).value();
@@ -168,6 +184,11 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   std::vector<std::byte*> buffers;
   for (const BufferId id : operands) buffers.push_back(start_of(id));
   run_kernel({kernel, buffers, settings, row}, program_.precision);
+}
+
+void Worker::copy(const HostCopy& copy, std::span<const BufferId> operands) const {
+  const Bytes size = bytes_of(copy, program_.precision);
+  std::memcpy(start_of(operands[1]), start_of(operands[0]), static_cast<std::size_t>(size.value()));
 }
 
 void Worker::load(const Kernel& kernel, std::byte* buffer, std::int64_t step,
@@ -217,7 +238,9 @@ void Worker::put_gradients(GlobalTensors& tensors) const {
 }
 
 std::byte* Worker::start_of(BufferId id) const {
-  return memory_.get() + arena_.offsets[id.index()]->value();
+  const bool host = program_.buffers[id.index()].space == Space::Host;
+  const Arena& arena = host ? host_arena_ : arena_;
+  return (host ? host_memory_ : memory_).get() + arena.offsets[id.index()]->value();
 }
 
 std::vector<double> Worker::numbers_in(BufferId id) const {

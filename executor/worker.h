@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "executor/data_source.h"
@@ -58,22 +59,25 @@ class Worker {
   void set_number(BufferId id, std::int64_t index, double value) const;
   void fill(BufferId id, unsigned char byte) const;
   void run_task(const Task& task, const StepSettings& settings) const;
+  void copy(const HostCopy& copy, std::span<const BufferId> operands) const;
   void load(const Kernel& kernel, std::byte* buffer, std::int64_t step, std::int64_t row) const;
   void start_lives(std::size_t task, StepRecord& record);
   void end_lives(std::size_t task, StepRecord& record);
   void use_memory(BufferId id, StepRecord& record);
+  void free_memory(BufferId id);
 
   const Program& program_;
   Transport& transport_;
   const DataSource& data_;
   Clock clock_;
   WorkerOptions options_;
-  Arena arena_;
+  Arena arena_, host_arena_;
   std::vector<std::vector<BufferId>> born_, dying_;  // by task, buffers that do not persist
   std::vector<std::vector<BufferId>> kept_;  // by task, buffers to read after their last use
-  std::unique_ptr<std::byte, decltype(&std::free)> memory_;
+  std::unique_ptr<std::byte, decltype(&std::free)> memory_, host_memory_;
   std::map<BufferId, std::vector<double>> values_;  // of the kept buffers
   ComponentBytes live_;
+  Bytes live_on_host_;
 };
 
 }  // namespace meshwright

@@ -101,7 +101,7 @@ Bytes arena_bytes(const Buffer& buffer, Precision precision) {
   return Bytes(size / unit * unit);
 }
 
-Arena lay_out_arena(const Program& program) {
+Arena lay_out_arena(const Program& program, Space space) {
   const auto lives = lifetimes_of(program);
   Arena arena{.offsets = std::vector<std::optional<Bytes>>(program.buffers.size())};
   std::vector<std::vector<std::size_t>> born(program.tasks.size()), dying(program.tasks.size());
@@ -110,6 +110,7 @@ Arena lay_out_arena(const Program& program) {
     return arena_bytes(program.buffers[b], program.precision).value();
   };
   for (std::size_t b = 0; b < lives.size(); ++b) {
+    if (program.buffers[b].space != space) continue;
     if (program.buffers[b].persistent) {
       arena.offsets[b] = Bytes(gaps.take(size_of(b)));
     } else if (lives[b]) {
@@ -127,11 +128,11 @@ Arena lay_out_arena(const Program& program) {
   return arena;
 }
 
-std::vector<std::string> check_arena(const Program& program, const Arena& arena) {
+std::vector<std::string> check_arena(const Program& program, const Arena& arena, Space space) {
   std::vector<std::string> faults;
   const auto lives = lifetimes_of(program);
   for (std::size_t b = 0; b < lives.size(); ++b) {
-    if (lives[b] && !arena.offsets[b]) {
+    if (lives[b] && !arena.offsets[b] && program.buffers[b].space == space) {
       faults.push_back(fmt::format("{} has no place", program.buffers[b].name));
     }
   }

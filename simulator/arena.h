@@ -19,10 +19,10 @@ struct Lifetime {
 // tasks. None: no task uses it.
 std::vector<std::optional<Lifetime>> lifetimes_of(const Program& program);
 
-// Where each buffer lies in one piece of memory, so that those alive at the same time do not
-// overlap. Offsets are multiples of kArenaAlignment.
+// Where each buffer of a space lies in one piece of memory, so that those alive at the same time do
+// not overlap. Offsets are multiples of kArenaAlignment.
 struct Arena {
-  std::vector<std::optional<Bytes>> offsets;  // by buffer; none: it is never used
+  std::vector<std::optional<Bytes>> offsets;  // by buffer; none: elsewhere or never used
   Bytes peak;                                 // the size of the whole
   friend bool operator==(const Arena&, const Arena&) = default;
 };
@@ -33,9 +33,10 @@ Bytes arena_bytes(const Buffer& buffer, Precision precision);
 
 // Persistent buffers first, then in list order each into the first gap that takes it.
 // O((buffers + tasks) log gaps) plus the gaps looked at.
-Arena lay_out_arena(const Program& program);
+Arena lay_out_arena(const Program& program, Space space = Space::Device);
 
 // What is wrong with an arena, independently of how it was made: one line per fault.
-std::vector<std::string> check_arena(const Program& program, const Arena& arena);
+std::vector<std::string> check_arena(const Program& program, const Arena& arena,
+                                     Space space = Space::Device);
 
 }  // namespace meshwright

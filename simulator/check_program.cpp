@@ -15,11 +15,18 @@ using Problems = std::vector<std::string>;
 
 std::string task_name(const Program& program, std::size_t task) {
   const Task& entry = program.tasks[task];
-  const std::string what =
-      entry.kind == TaskKind::Kernel
-          ? fmt::format("{} {} {}", to_text(program.kernel(entry).kind),
-                        to_text(program.kernel(entry).part), program.kernel(entry).name)
-          : std::string(to_text(program.transfer(entry).kind));
+  const std::string what = [&]() -> std::string {
+    switch (entry.kind) {
+      case TaskKind::Kernel:
+        return fmt::format("{} {} {}", to_text(program.kernel(entry).kind),
+                           to_text(program.kernel(entry).part), program.kernel(entry).name);
+      case TaskKind::Transfer:
+        return std::string(to_text(program.transfer(entry).kind));
+      case TaskKind::Copy:
+        return fmt::format("copy {}", to_text(program.copy(entry).direction));
+    }
+    return "";
+  }();
   return fmt::format("device {} task {} ({})", program.device.index(), task, what);
 }
 
@@ -55,6 +62,11 @@ class ProgramCheck {
   void check_bounds(std::size_t t) {
     const Task& task = program_.tasks[t];
     const auto buffers = program_.operands_of(task);
+    if (task.kind == TaskKind::Copy) return check_copy(t, program_.copy(task), buffers);
+    for (const BufferId id : buffers) {
+      const Buffer& buffer = program_.buffers[id.index()];
+      if (buffer.space == Space::Host) add(t, "uses {}, which is on the host", buffer.name);
+    }
     if (task.kind == TaskKind::Transfer) {
       const Transfer& transfer = program_.transfer(task);
       check_transfer(t, transfer, buffers);
@@ -100,6 +112,26 @@ class ProgramCheck {
     check_end(t, buffers[reads_own ? 0 : 1], transfer.count / members);
     if (transfer.count % (members * *transfer.blocks) != 0) {
       add(t, "has {} blocks of unequal parts", *transfer.blocks);
+    }
+  }
+
+  void check_copy(std::size_t t, const HostCopy& copy, std::span<const BufferId> buffers) {
+    if (buffers.size() != 2) {
+      add(t, "has {} buffers", buffers.size());
+      return;
+    }
+    const bool out = copy.direction == CopyDirection::ToHost;
+    for (std::size_t o = 0; o < 2; ++o) {
+      const Buffer& buffer = program_.buffers[buffers[o].index()];
+      const bool on_host = (o == 1) == out;
+      if ((buffer.space == Space::Host) != on_host) {
+        add(t, "{} {}, which is not on the {}", o == 0 ? "reads" : "writes", buffer.name,
+            on_host ? "host" : "device");
+      }
+      if (buffer.count != copy.count || buffer.element != copy.element) {
+        add(t, "copies {} elements, {} has {} or another kind of them", copy.count, buffer.name,
+            buffer.count);
+      }
     }
   }
 
@@ -265,7 +297,7 @@ class JointRun {
   bool step(std::size_t p) {
     const Program& program = programs_[p];
     const Task& task = program.tasks[next_[p]];
-    if (task.kind == TaskKind::Kernel) return ++next_[p], true;
+    if (task.kind != TaskKind::Transfer) return ++next_[p], true;
     const Transfer& transfer = program.transfer(task);
     switch (transfer.kind) {
       case TransferKind::Send:

@@ -80,7 +80,7 @@ KnobPrice price_of(const std::string& name, const PlanChoices& choices, const Ba
       const Represented represented = represent(setting.model, plan, setting.cluster);
       price.report = summarize(represented.programs,
                                simulate(represented.scene, setting.costs, setting.engine),
-                               setting.cluster, setting.overheads);
+                               setting.cluster, setting.overheads, represented.classes);
       return price;
     }
   }

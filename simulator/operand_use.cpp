@@ -3,6 +3,7 @@
 namespace meshwright {
 
 bool reads_operand(const Program& program, const Task& task, std::size_t operand) {
+  if (task.kind == TaskKind::Copy) return operand == 0;
   if (task.kind == TaskKind::Transfer) {
     const Transfer& transfer = program.transfer(task);
     return transfer.blocks ? operand == 0 : transfer.kind != TransferKind::Receive;
@@ -12,6 +13,7 @@ bool reads_operand(const Program& program, const Task& task, std::size_t operand
 }
 
 bool writes_operand(const Program& program, const Task& task, std::size_t operand) {
+  if (task.kind == TaskKind::Copy) return operand == 1;
   if (task.kind == TaskKind::Transfer) {
     const Transfer& transfer = program.transfer(task);
     return transfer.blocks ? operand == 1 : transfer.kind != TransferKind::Send;

@@ -18,6 +18,21 @@ std::string transfer_text(const Transfer& transfer) {
                      members, transfer.offset, transfer.count, blocks);
 }
 
+std::string what_text(const Program& program, const Task& task) {
+  switch (task.kind) {
+    case TaskKind::Kernel: {
+      const Kernel& kernel = program.kernel(task);
+      return fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);
+    }
+    case TaskKind::Transfer:
+      return " " + transfer_text(program.transfer(task));
+    case TaskKind::Copy:
+      return fmt::format(" copy {} {}", to_text(program.copy(task).direction),
+                         program.copy(task).count);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string_view to_text(Component component) {
@@ -58,7 +73,10 @@ std::uint64_t hash_of(const Program& program) {
       hash.add(range.decay ? 1 : 0);
     }
   }
-  for (const Buffer& buffer : program.buffers) hash.add(static_cast<std::uint64_t>(buffer.count));
+  for (const Buffer& buffer : program.buffers) {
+    hash.add(static_cast<std::uint64_t>(buffer.count));
+    if (buffer.space == Space::Host) hash.add(to_text(CopyDirection::ToHost));
+  }
   return hash.value();
 }
 
@@ -69,13 +87,7 @@ std::string program_text(const Program& program) {
     text += fmt::format("{:>5} {:<12}", i, program.lanes[task.lane.index()]);
     text += task.microbatch ? fmt::format(" m{:<3}", *task.microbatch) : std::string("     ");
     if (task.recompute) text += " again";
-    if (task.kind == TaskKind::Kernel) {
-      const Kernel& kernel = program.kernel(task);
-      text += fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);
-    } else {
-      text += " " + transfer_text(program.transfer(task));
-    }
-    text += " (";
+    text += what_text(program, task) + " (";
     const auto operands = program.operands_of(task);
     for (std::size_t o = 0; o < operands.size(); ++o) {
       text += fmt::format("{}{}", o == 0 ? "" : ", ", program.buffers[operands[o].index()].name);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "costmodel/host_copy.h"
 #include "costmodel/ids.h"
 #include "costmodel/kernel.h"
 #include "costmodel/precision.h"
@@ -25,6 +26,9 @@ enum class Component { Weights, Gradients, Optimizer, Activations, Transfers, Wo
 inline constexpr std::size_t kComponents = 6;
 std::string_view to_text(Component component);
 
+// Where a buffer is: in the device's memory or in that of its node's host.
+enum class Space { Device, Host };
+
 struct Buffer {
   std::string name;
   std::int64_t count = 0;  // elements
@@ -33,6 +37,7 @@ struct Buffer {
   // There before the step and after it. Others live from the task that first writes them to the
   // one that last uses them.
   bool persistent = false;
+  Space space = Space::Device;  // only copies reach the host's
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 Bytes bytes_of(const Buffer& buffer, Precision precision);
@@ -45,12 +50,12 @@ struct OrderKey {
   friend auto operator<=>(const OrderKey&, const OrderKey&) = default;
 };
 
-enum class TaskKind { Kernel, Transfer };
+enum class TaskKind { Kernel, Transfer, Copy };
 
 // One thing a device does. Operands and waits are stored in the program's pools.
 struct Task {
   TaskKind kind = TaskKind::Kernel;
-  std::uint32_t what = 0;  // index into the program's kernels or transfers
+  std::uint32_t what = 0;  // index into the program's kernels, transfers or copies
   LaneId lane;
   OrderKey key;
   std::optional<std::int32_t> microbatch;  // none: once a step
@@ -89,13 +94,15 @@ struct BatchPlace {
 
 // The tasks of one device for one step, in the order they are launched. A task runs in its lane
 // after the lane's earlier tasks and after the tasks it waits for; all of them stand before it in
-// the list, so the list itself is a valid run. Lane 0 computes.
+// the list, so the list itself is a valid run. Lane 0 computes; copies to the host have a lane, and
+// those from it another.
 struct Program {
   DeviceId device;
   Precision precision = Precision::FP32;
   BatchPlace batch;
   std::vector<Kernel> kernels;
   std::vector<Transfer> transfers;
+  std::vector<HostCopy> copies;
   std::vector<Buffer> buffers;
   std::vector<std::string> lanes;
   std::vector<Task> tasks;
@@ -108,6 +115,7 @@ struct Program {
 
   const Kernel& kernel(const Task& task) const { return kernels[task.what]; }
   const Transfer& transfer(const Task& task) const { return transfers[task.what]; }
+  const HostCopy& copy(const Task& task) const { return copies[task.what]; }
   std::span<const BufferId> operands_of(const Task& task) const {
     return {operands.data() + task.first_operand, task.operand_count};
   }

@@ -72,6 +72,7 @@ void add_memory(DeviceReport& report, const Program& program, const DeviceTimeli
   report.context = overheads.context;
   report.communicators = overheads.communicator * communicator_count(program);
   report.peak += report.context + report.communicators;
+  report.host_peak = timeline.host_peak;
 }
 
 DeviceReport device_report(const Program& program, const DeviceTimeline& timeline, Seconds step,
@@ -86,6 +87,10 @@ DeviceReport device_report(const Program& program, const DeviceTimeline& timelin
   for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::Transfer) {
       add_traffic(report, program.transfer(task), program.precision);
+    } else if (task.kind == TaskKind::Copy) {
+      const HostCopy& copy = program.copy(task);
+      (copy.direction == CopyDirection::ToHost ? report.to_host_bytes : report.from_host_bytes) +=
+          static_cast<double>(bytes_of(copy, program.precision).value());
     }
   }
   return report;
@@ -133,6 +138,7 @@ std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& p
   for (std::size_t b = 0; b < lives.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.component != Component::Activations || buffer.persistent || !lives[b]) continue;
+    if (buffer.space == Space::Host) continue;
     if (!holds(*lives[b], moment) && !holds(*lives[b], moment + step)) continue;
     const Bytes bytes = bytes_of(buffer, program.precision);
     const std::string layer = layer_of(ops[b]);
@@ -171,7 +177,7 @@ double fullness(const DeviceReport& device) { return Report::needed(device) / de
 Fit fit_of(const Report& report) {
   const bool too_much = std::ranges::any_of(
       report.devices, [](const DeviceReport& device) { return device.peak > device.capacity; });
-  if (too_much) return Fit::No;
+  if (too_much || (report.host && report.host->needed > report.host->capacity)) return Fit::No;
   return fullness(report.fullest()) > 1 - kCloseShare ? Fit::Close : Fit::Yes;
 }
 
@@ -205,7 +211,8 @@ std::string_view to_text(Fit fit) {
 }
 
 Report summarize(std::span<const Program> programs, const Timeline& timeline,
-                 const Cluster& cluster, const MemoryOverheads& overheads) {
+                 const Cluster& cluster, const MemoryOverheads& overheads,
+                 std::span<const std::vector<DeviceId>> classes) {
   assert(!programs.empty() && programs.size() == timeline.devices.size());
   const BatchPlace& batch = programs[0].batch;
   Report report{.step = timeline.step,
@@ -227,6 +234,7 @@ Report summarize(std::span<const Program> programs, const Timeline& timeline,
   report.activations_by_layer =
       activations_by_layer(programs[report.fullest_device], timeline.devices[report.fullest_device],
                            timeline.step, report.fullest().peak_time);
+  report.host = fullest_host(timeline, classes, cluster);
   report.fits = fit_of(report);
   return report;
 }

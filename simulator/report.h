@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "costmodel/cluster.h"
 #include "costmodel/units.h"
+#include "simulator/host_use.h"
 #include "simulator/program.h"
 #include "simulator/time_parts.h"
 #include "simulator/timeline.h"
@@ -47,6 +49,8 @@ struct DeviceReport {
   Seconds peak_time;  // the first moment that needs so much
   TimeParts parts;
   double sent_bytes = 0, received_bytes = 0;
+  double to_host_bytes = 0, from_host_bytes = 0;
+  Bytes host_peak;  // the most it has on its host at once
   friend bool operator==(const DeviceReport&, const DeviceReport&) = default;
 };
 
@@ -75,7 +79,8 @@ struct Report {
   // Of the fullest device at its peak: activations by layer, in the order of the model; what is in
   // no layer together at the end.
   std::vector<std::pair<std::string, Bytes>> activations_by_layer;
-  Fit fits = Fit::Yes;
+  std::optional<HostUse> host;  // the fullest; none: nothing is on a host
+  Fit fits = Fit::Yes;          // No also where a host has too little memory
   friend bool operator==(const Report&, const Report&) = default;
 
   const DeviceReport& last() const { return devices[last_device]; }
@@ -87,8 +92,10 @@ struct Report {
 };
 
 // `timeline` must be that of `programs`, of which there is at least one, and their devices must be
-// in `cluster`.
+// in `cluster`. `classes` are the devices that each program stands for, which only hosts need;
+// empty: each for its own.
 Report summarize(std::span<const Program> programs, const Timeline& timeline,
-                 const Cluster& cluster, const MemoryOverheads& overheads = {});
+                 const Cluster& cluster, const MemoryOverheads& overheads = {},
+                 std::span<const std::vector<DeviceId>> classes = {});
 
 }  // namespace meshwright

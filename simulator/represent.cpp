@@ -1,6 +1,7 @@
 #include "simulator/represent.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <map>
 #include <optional>
@@ -18,7 +19,7 @@ namespace {
 
 struct LinkHash {
   std::size_t operator()(const LinkId& link) const {
-    std::uint64_t x = (std::uint64_t{link.level} << 2) | static_cast<std::uint64_t>(link.kind);
+    std::uint64_t x = (std::uint64_t{link.level} << 3) | static_cast<std::uint64_t>(link.kind);
     x = (x << 10) ^ link.rail;
     x = (x << 32) ^ link.first;
     x *= 0x9e3779b97f4a7c15ull;
@@ -41,6 +42,7 @@ class Representation {
     start();
     if (!find_groups()) return std::nullopt;
     find_links();
+    add_copies();
     coloring_ = refine(input_);
     lower_classes();
     add_meetings();
@@ -84,9 +86,21 @@ class Representation {
     return true;
   }
 
+  std::uint32_t number_of(const LinkId& link) {
+    const auto [number, added] =
+        link_numbers_.try_emplace(link, static_cast<std::uint32_t>(capacities_.size()));
+    if (added) {
+      capacities_.push_back(map_.capacity(link));
+      input_.link_colors.push_back(
+          link_colors_
+              .try_emplace({link.kind, link.level, capacities_.back().value()},
+                           static_cast<std::uint32_t>(link_colors_.size()))
+              .first->second);
+    }
+    return number->second;
+  }
+
   void find_links() {
-    std::unordered_map<LinkId, std::uint32_t, LinkHash> numbers;
-    std::map<std::tuple<LinkKind, std::uint32_t, double>, std::uint32_t> colors;
     std::vector<DeviceId> members;
     for (std::size_t g = 0; g < input_.groups.size(); ++g) {
       members.clear();
@@ -94,20 +108,31 @@ class Representation {
         members.push_back(devices_[member.device]);
       for (const TransferKind family : places_.families(g)) {
         for (const LinkLoad& load : map_.loads(family, members)) {
-          const auto [number, added] =
-              numbers.try_emplace(load.link, static_cast<std::uint32_t>(capacities_.size()));
-          if (added) {
-            capacities_.push_back(map_.capacity(load.link));
-            input_.link_colors.push_back(
-                colors
-                    .try_emplace({load.link.kind, load.link.level, capacities_.back().value()},
-                                 static_cast<std::uint32_t>(colors.size()))
-                    .first->second);
-          }
           input_.groups[g].crossings.push_back(
-              {number->second, static_cast<std::uint32_t>(family), load.share});
+              {number_of(load.link), static_cast<std::uint32_t>(family), load.share});
         }
       }
+    }
+  }
+
+  // A device that copies is one more group, with itself, that crosses its host links.
+  void add_copies() {
+    for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+      std::array<bool, kCopyDirections> copies{};
+      for (const HostCopy& copy : first_programs_[first_color_[d]].copies) {
+        copies[static_cast<std::size_t>(copy.direction)] = true;
+      }
+      if (!copies[0] && !copies[1]) continue;
+      auto& own = input_.device_groups[d];
+      RefinementInput::Group group{.members = {{d, static_cast<std::uint32_t>(own.size())}},
+                                   .crossings = {}};
+      for (std::uint32_t direction = 0; direction < kCopyDirections; ++direction) {
+        if (!copies[direction]) continue;
+        const LinkId link = map_.host_link(static_cast<CopyDirection>(direction), devices_[d]);
+        group.crossings.push_back({number_of(link), direction, 1});
+      }
+      own.push_back(static_cast<std::uint32_t>(input_.groups.size()));
+      input_.groups.push_back(std::move(group));
     }
   }
 
@@ -213,6 +238,15 @@ class Representation {
         }
         inside.push_back(map_.inside_node(transfers[t].group));
       }
+      CopyUses& copy_uses = scene.copy_uses.emplace_back();
+      if (result_.programs[p].copies.empty()) continue;
+      const std::uint32_t copies = input_.device_groups[representatives_[p]].back();
+      for (std::uint32_t direction = 0; direction < kCopyDirections; ++direction) {
+        for (const auto& [use, count] : crossed[{coloring_.groups[copies], direction}]) {
+          copy_uses[direction].push_back(
+              {.link = use.first, .multiplicity = count, .share = use.second});
+        }
+      }
     }
   }
 
@@ -225,6 +259,8 @@ class Representation {
   RefinementInput input_;
   Coloring coloring_;
   std::vector<BytesPerSecond> capacities_;  // by link
+  std::unordered_map<LinkId, std::uint32_t, LinkHash> link_numbers_;
+  std::map<std::tuple<LinkKind, std::uint32_t, double>, std::uint32_t> link_colors_;
   // By colour to start from: its first device, that one's program and the groups it has.
   std::vector<std::size_t> first_device_;
   std::vector<Program> first_programs_;

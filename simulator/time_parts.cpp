@@ -102,6 +102,8 @@ void add_kernels(const Program& program, const std::vector<Stretch>& kernels, Ti
 void add_exposed(const Program& program, const Stretch& transfer, Seconds time, TimeParts& parts) {
   if (transfer.task->recompute) {
     parts.recomputation += time;
+  } else if (transfer.task->kind == TaskKind::Copy) {
+    parts.copies[program.copy(*transfer.task).direction] += time;
   } else {
     parts.transfers[program.transfer(*transfer.task).purpose] += time;
   }
@@ -121,6 +123,9 @@ TimeParts time_parts(const Program& program, const DeviceTimeline& device, Secon
     if (task.kind == TaskKind::Transfer) {
       add_wrapped(device.tasks[i], task, step, transfers);
       parts.transfers[program.transfer(task).purpose] = Seconds(0);
+    } else if (task.kind == TaskKind::Copy) {
+      add_wrapped(device.tasks[i], task, step, transfers);
+      parts.copies[program.copy(task).direction] = Seconds(0);
     } else if (task.lane == LaneId(0)) {
       add_wrapped(device.tasks[i], task, step, kernels);
     }
@@ -160,6 +165,10 @@ std::vector<std::pair<std::string, Seconds>> named_parts(const TimeParts& parts)
   }
   for (const auto& [purpose, time] : parts.transfers) {
     named.emplace_back(std::string(to_text(purpose)) + "_transfer", time);
+  }
+  for (const auto& [direction, time] : parts.copies) {
+    named.emplace_back(direction == CopyDirection::ToHost ? "copy_to_host" : "copy_from_host",
+                       time);
   }
   named.emplace_back("recomputation", parts.recomputation);
   named.emplace_back("dispatch", parts.dispatch);

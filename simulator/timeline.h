@@ -28,8 +28,9 @@ struct MemorySample {
 struct DeviceTimeline {
   DeviceId device;
   std::int64_t count = 1;
-  std::vector<TaskSpan> tasks;  // by the index of the program's task
-  std::vector<MemorySample> memory;
+  std::vector<TaskSpan> tasks;       // by the index of the program's task
+  std::vector<MemorySample> memory;  // of its own
+  Bytes host_peak;                   // the most it has on its host at once
   // Where launching is a limit: when the host has launched each task.
   std::vector<Seconds> launches;
   friend bool operator==(const DeviceTimeline&, const DeviceTimeline&) = default;

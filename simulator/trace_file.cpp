@@ -82,17 +82,36 @@ std::string transfer_args(const Transfer& transfer, Precision precision) {
                      bytes_sent(transfer, precision), members);
 }
 
+struct TaskText {
+  std::string name, args;
+  const char* category;
+};
+
+TaskText task_text(const Program& program, const Task& task) {
+  switch (task.kind) {
+    case TaskKind::Kernel:
+      return {kernel_name(program.kernel(task)),
+              kernel_args(program.kernel(task), program.precision), "kernel"};
+    case TaskKind::Transfer:
+      return {transfer_name(program.transfer(task)),
+              transfer_args(program.transfer(task), program.precision), "transfer"};
+    case TaskKind::Copy:
+      break;
+  }
+  const HostCopy& copy = program.copy(task);
+  return {fmt::format("copy {} {}", to_text(copy.direction),
+                      program.buffers[program.operands_of(task)[0].index()].name),
+          fmt::format("\"bytes\":{}", bytes_of(copy, program.precision).value()), "copy"};
+}
+
 void TraceWriter::task(const Program& program, const Task& task, const TaskSpan& span) {
-  const bool kernel = task.kind == TaskKind::Kernel;
-  std::string args = kernel ? kernel_args(program.kernel(task), program.precision)
-                            : transfer_args(program.transfer(task), program.precision);
+  auto [name, args, category] = task_text(program, task);
   if (task.microbatch) args += fmt::format(",\"microbatch\":{}", *task.microbatch);
   const std::int64_t start = nanoseconds(span.start);
   event(fmt::format(
       "\"ph\":\"X\",\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"cat\":\"{}\",\"args\":{{{}}}",
       task.lane.index(), microseconds(start), microseconds(nanoseconds(span.finish) - start),
-      quoted(kernel ? kernel_name(program.kernel(task)) : transfer_name(program.transfer(task))),
-      kernel ? "kernel" : "transfer", args));
+      quoted(name), category, args));
 }
 
 void TraceWriter::memory(const MemorySample& sample) {

@@ -122,7 +122,8 @@ Bytes reserved_bytes(const Program& program) {
   std::vector<CachingAllocator::Handle> handles(program.buffers.size());
   for (std::size_t b = 0; b < lives.size(); ++b) {
     const Bytes size = bytes_of(program.buffers[b], program.precision);
-    if (program.buffers[b].persistent && size > 0_B) allocator.allocate(size);
+    const bool here = program.buffers[b].space == Space::Device;
+    if (program.buffers[b].persistent && here && size > 0_B) allocator.allocate(size);
   }
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto operands = program.operands_of(program.tasks[t]);
@@ -133,7 +134,8 @@ Bytes reserved_bytes(const Program& program) {
             std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(o),
                       operands[o]) != operands.begin() + static_cast<std::ptrdiff_t>(o);
         const Bytes size = bytes_of(program.buffers[b], program.precision);
-        if (program.buffers[b].persistent || repeated || size == 0_B) continue;
+        const bool here = program.buffers[b].space == Space::Device;
+        if (program.buffers[b].persistent || !here || repeated || size == 0_B) continue;
         if ((*lives[b]).*moment == t) change(b, size);
       }
     };

@@ -56,8 +56,8 @@ class CachingAllocator {
   Bytes reserved_, allocated_;
 };
 
-// What the allocator has reserved after a step: persistent buffers first, then the others in list
-// order, each from the first task that has it to the last.
+// What the allocator of the device's own memory has reserved after a step: persistent buffers
+// first, then the others in list order, each from the first task that has it to the last.
 Bytes reserved_bytes(const Program& program);
 
 }  // namespace meshwright

@@ -63,7 +63,7 @@ class PathFinder {
 
   std::vector<PathTask> together_with(const PathTask& task) const {
     const Program& program = scene_.programs[task.program];
-    if (program.tasks[task.task].kind == TaskKind::Kernel) return {task};
+    if (program.tasks[task.task].kind != TaskKind::Transfer) return {task};
     return members_[meeting_[task.program][task.task]];
   }
 

@@ -35,7 +35,7 @@ std::vector<Life> lifetimes(const Program& program, std::span<const TaskSpan> sp
 }  // namespace
 
 std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans,
-                                     Seconds step) {
+                                     Seconds step, Space space) {
   assert(spans.size() == program.tasks.size());
   ComponentBytes held{};
   std::vector<Change> changes;
@@ -43,6 +43,7 @@ std::vector<MemorySample> memory_use(const Program& program, std::span<const Tas
   const auto lives = lifetimes(program, spans);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
+    if (buffer.space != space) continue;
     const Bytes bytes = bytes_of(buffer, program.precision);
     const auto component = static_cast<std::uint32_t>(buffer.component);
     if (buffer.persistent) held[component] += bytes;
@@ -67,6 +68,15 @@ std::vector<MemorySample> memory_use(const Program& program, std::span<const Tas
     samples.back().bytes = held;
   }
   return samples;
+}
+
+Bytes host_peak(const Program& program, std::span<const TaskSpan> spans, Seconds step) {
+  Bytes peak;
+  if (program.copies.empty()) return peak;
+  for (const MemorySample& sample : memory_use(program, spans, step, Space::Host)) {
+    peak = std::max(peak, total(sample.bytes));
+  }
+  return peak;
 }
 
 }  // namespace meshwright

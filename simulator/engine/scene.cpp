@@ -15,15 +15,30 @@ class SceneLinks {
     const auto [entry, added] = known_.try_emplace({transfer.kind, transfer.group});
     if (!added) return entry->second;
     for (const LinkLoad& load : map_.loads(transfer.kind, transfer.group)) {
-      const auto [number, is_new] =
-          numbers_.try_emplace(load.link, static_cast<std::uint32_t>(scene_.links.size()));
-      if (is_new) scene_.links.push_back(map_.capacity(load.link));
-      entry->second.push_back({.link = number->second, .share = load.share});
+      entry->second.push_back({.link = number_of(load.link), .share = load.share});
     }
     return entry->second;
   }
 
+  CopyUses uses_of_copies(const Program& program) {
+    CopyUses uses;
+    for (const HostCopy& copy : program.copies) {
+      auto& own = uses[static_cast<std::size_t>(copy.direction)];
+      if (!own.empty()) continue;
+      own.push_back(
+          {.link = number_of(map_.host_link(copy.direction, program.device)), .share = 1});
+    }
+    return uses;
+  }
+
  private:
+  std::uint32_t number_of(const LinkId& link) {
+    const auto [number, is_new] =
+        numbers_.try_emplace(link, static_cast<std::uint32_t>(scene_.links.size()));
+    if (is_new) scene_.links.push_back(map_.capacity(link));
+    return number->second;
+  }
+
   const LinkMap& map_;
   Scene& scene_;
   std::map<LinkId, std::uint32_t> numbers_;
@@ -51,6 +66,7 @@ Scene scene_of(std::span<const Program> programs, const Cluster& cluster) {
       uses.push_back(links.uses_of(transfer));
       inside.push_back(map.inside_node(transfer.group));
     }
+    scene.copy_uses.push_back(links.uses_of_copies(programs[p]));
   }
   return scene;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,6 +20,9 @@ struct SceneUse {
   friend auto operator<=>(const SceneUse&, const SceneUse&) = default;
 };
 
+// What the copies of a device cross, by direction.
+using CopyUses = std::array<std::vector<SceneUse>, kCopyDirections>;
+
 // Who plays: one program for every device, or one for every class of equal devices; which of their
 // transfer tasks are one transfer; and the links those cross.
 struct Scene {
@@ -30,6 +34,7 @@ struct Scene {
   // By program and transfer; empty where links do not matter.
   std::vector<std::vector<std::vector<SceneUse>>> uses;
   std::vector<std::vector<bool>> inside_node;
+  std::vector<CopyUses> copy_uses;  // by program; empty where links do not matter
 };
 
 // Every device with its own program.

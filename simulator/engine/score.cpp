@@ -46,6 +46,7 @@ class ScoreWriter {
     score_.program_first.push_back(first);
     price_kernels(p);
     transfers_.assign(program.transfers.size(), std::nullopt);
+    copies_.assign(program.copies.size(), std::nullopt);
     add_lanes(p);
     if (hosts_wait()) find_host_waits(program, first);
     const auto& meetings = scene_.meetings.of_program[p];
@@ -67,6 +68,11 @@ class ScoreWriter {
         continue;
       }
       entry.is_transfer = true;
+      if (task.kind == TaskKind::Copy) {
+        entry.meeting = static_cast<std::uint32_t>(score_.meetings.size());
+        score_.meetings.push_back({.members = 1, .transfer = copy_of(p, task.what)});
+        continue;
+      }
       entry.meeting = meetings[next_meeting++];
       if (priced_[entry.meeting]) continue;
       priced_[entry.meeting] = true;
@@ -154,6 +160,28 @@ class ScoreWriter {
     }
   }
 
+  // Copies are made by engines of their own: kernels beside them are not slowed, an assumption.
+  std::uint32_t copy_of(std::size_t p, std::uint32_t what) {
+    auto& known = copies_[what];
+    if (known) return *known;
+    const Program& program = scene_.programs[p];
+    const HostCopy& copy = program.copies[what];
+    const Seconds time = costs_.host_copy(copy, program.precision, program.device).time;
+    ScoreTransfer entry{.work = time.value(),
+                        .first_use = static_cast<std::uint32_t>(score_.uses.size())};
+    if (options_.share_links && time > Seconds(0) && !scene_.copy_uses.empty()) {
+      const auto bytes = static_cast<double>(bytes_of(copy, program.precision).value());
+      for (const SceneUse& use : scene_.copy_uses[p][static_cast<std::size_t>(copy.direction)]) {
+        const std::int64_t demand = demand_of(bytes, time, scene_.links[use.link]);
+        if (demand > 0) score_.uses.push_back({use.link, demand * use.multiplicity});
+      }
+    }
+    entry.use_count = static_cast<std::uint32_t>(score_.uses.size()) - entry.first_use;
+    known = static_cast<std::uint32_t>(score_.transfers.size());
+    score_.transfers.push_back(entry);
+    return *known;
+  }
+
   void add_carried() {
     for (std::size_t p = 0; p < scene_.programs.size(); ++p) {
       const std::uint32_t first = score_.program_first[p];
@@ -183,7 +211,7 @@ class ScoreWriter {
   std::vector<bool> priced_;  // by meeting
   // Of the program at hand.
   std::vector<double> kernel_work_;
-  std::vector<std::optional<std::uint32_t>> transfers_;
+  std::vector<std::optional<std::uint32_t>> transfers_, copies_;
   std::vector<std::uint32_t> lane_end_;
 };
 

@@ -14,7 +14,7 @@ namespace meshwright {
 
 inline constexpr std::uint32_t kNoTask = std::numeric_limits<std::uint32_t>::max();
 
-// A task of any program, numbered through all of them.
+// A task of any program, numbered through all of them. A copy is a transfer with one member.
 struct ScoreTask {
   double work = 0;            // of a kernel: seconds alone
   std::uint32_t meeting = 0;  // of a transfer

@@ -97,6 +97,7 @@ Timeline simulate(const Scene& scene, const CostModel& costs, const EngineOption
     }
     if (options.memory) {
       device.memory = memory_use(scene.programs[p], device.tasks, timeline.step);
+      device.host_peak = host_peak(scene.programs[p], device.tasks, timeline.step);
     }
   }
   return timeline;

@@ -32,7 +32,7 @@ class WaitFinder {
       for (std::size_t o = 0; o < operands.size(); ++o) {
         collect(operands[o], writes_operand(program_, task, o), task.lane);
       }
-      if (gathers_weights(task) && last_kernel_) add(*last_kernel_, task.lane);
+      if (waits_for_place(task) && last_kernel_) add(*last_kernel_, task.lane);
       if (task.lane == LaneId(0)) last_kernel_ = i;
       for (std::size_t o = 0; o < operands.size(); ++o) note(i, task, operands[o], o);
       std::sort(lanes_.begin(), lanes_.end());
@@ -57,9 +57,12 @@ class WaitFinder {
     std::optional<std::uint32_t> before;
   };
 
-  // Nothing it reads would hold it back, but whole weights take memory: it waits until computing
-  // has come to its place in the list.
-  bool gathers_weights(const Task& task) const {
+  // Nothing it reads would hold it back, but whole weights take memory, and so does what comes back
+  // from the host: it waits until computing has come to its place in the list.
+  bool waits_for_place(const Task& task) const {
+    if (task.kind == TaskKind::Copy) {
+      return program_.copy(task).direction == CopyDirection::FromHost;
+    }
     if (task.kind != TaskKind::Transfer) return false;
     const Transfer& transfer = program_.transfer(task);
     return transfer.purpose == Purpose::Weights && transfer.blocks;
@@ -139,8 +142,30 @@ void ProgramWriter::add_transfer_task(Transfer transfer, BufferId buffer, OrderK
   add_task(TaskKind::Transfer, add_transfer(std::move(transfer)), {buffer}, key, std::nullopt);
 }
 
+std::uint32_t ProgramWriter::add_copy(HostCopy copy) {
+  program_.copies.push_back(copy);
+  return static_cast<std::uint32_t>(program_.copies.size() - 1);
+}
+
+void ProgramWriter::add_copy_task(CopyDirection direction, BufferId from, BufferId to,
+                                  OrderKey key) {
+  const Buffer& buffer = program_.buffers[from.index()];
+  const std::uint32_t copy = add_copy({direction, buffer.count, buffer.element});
+  add_task(TaskKind::Copy, copy, {from, to}, key, std::nullopt);
+}
+
+LaneId ProgramWriter::lane_of(const HostCopy& copy) {
+  auto& lane = copy_lanes_[static_cast<std::size_t>(copy.direction)];
+  if (!lane) {
+    lane = LaneId(program_.lanes.size());
+    program_.lanes.emplace_back(to_text(copy.direction));
+  }
+  return *lane;
+}
+
 LaneId ProgramWriter::lane_of(const Task& task) {
   if (task.kind == TaskKind::Kernel) return LaneId(0);
+  if (task.kind == TaskKind::Copy) return lane_of(program_.copy(task));
   lane_of_transfer_.resize(program_.transfers.size());
   auto& known = lane_of_transfer_[task.what];
   if (known) return *known;

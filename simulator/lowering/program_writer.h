@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <vector>
@@ -17,6 +18,7 @@ class ProgramWriter {
   BufferId add_buffer(Buffer buffer);
   std::uint32_t add_kernel(Kernel kernel);
   std::uint32_t add_transfer(Transfer transfer);
+  std::uint32_t add_copy(HostCopy copy);
 
   void add_task(TaskKind kind, std::uint32_t what, const std::vector<BufferId>& operands,
                 OrderKey key, std::optional<std::int32_t> microbatch, bool recompute = false);
@@ -24,15 +26,20 @@ class ProgramWriter {
   // Nothing for a group of one.
   void add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key);
 
+  // The whole of a buffer into another, on the host or from there.
+  void add_copy_task(CopyDirection direction, BufferId from, BufferId to, OrderKey key);
+
   void finish();
 
  private:
   void sort_tasks();
   LaneId lane_of(const Task& task);
+  LaneId lane_of(const HostCopy& copy);
 
   Program& program_;
   std::map<std::pair<TransferKind, std::vector<DeviceId>>, LaneId> lanes_;
   std::vector<std::optional<LaneId>> lane_of_transfer_;  // as far as known
+  std::array<std::optional<LaneId>, kCopyDirections> copy_lanes_;
 };
 
 }  // namespace meshwright

@@ -65,7 +65,7 @@ class RandomRun {
     for (const TaskId wait : programs_[p].waits_of(task)) {
       if (!done_[p][wait.index()]) return;
     }
-    if (task.kind == TaskKind::Kernel) {
+    if (task.kind != TaskKind::Transfer) {
       ready.emplace_back(p, t);
     } else {
       meeting[meetings_.of_program[p][transfer_of_[p][t]]].emplace_back(p, t);

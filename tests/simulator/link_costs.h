@@ -28,6 +28,10 @@ class LinkCosts : public CostModel {
     }
     return {.time = Seconds(longest)};
   }
+  Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
+    return {.time =
+                bytes_of(copy, precision) / map_.capacity(map_.host_link(copy.direction, device))};
+  }
 
  private:
   LinkMap map_;

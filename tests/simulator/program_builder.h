@@ -18,6 +18,7 @@ class FixedCosts : public CostModel {
   std::map<std::string, Seconds> kernels;
   Seconds latency;
   std::optional<BytesPerSecond> bandwidth;  // none: bytes take no time
+  std::optional<BytesPerSecond> host_bandwidth = {};
 
   Price kernel(const Kernel& kernel, Precision, DeviceId) const override {
     return {.time = kernels.at(kernel.name)};
@@ -25,6 +26,9 @@ class FixedCosts : public CostModel {
   Price transfer(const Transfer& transfer, Precision precision) const override {
     const double bytes = bytes_sent(transfer, precision);
     return {.time = latency + Seconds(bandwidth ? bytes / bandwidth->value() : 0)};
+  }
+  Price host_copy(const HostCopy& copy, Precision precision, DeviceId) const override {
+    return {.time = bytes_of(copy, precision) / host_bandwidth.value()};
   }
 };
 
@@ -65,6 +69,19 @@ class ProgramBuilder {
     program_.transfers.push_back(std::move(transfer));
     return add(TaskKind::Transfer, program_.transfers.size() - 1, lane, operands, waits,
                microbatch);
+  }
+
+  BufferId host_buffer(std::string name, std::int64_t count) {
+    const BufferId id = buffer(std::move(name), count, Component::Activations);
+    program_.buffers.back().space = Space::Host;
+    return id;
+  }
+
+  TaskId copy(CopyDirection direction, BufferId from, BufferId to,
+              const std::vector<TaskId>& waits = {}) {
+    program_.copies.push_back({direction, program_.buffers[from.index()].count});
+    return add(TaskKind::Copy, program_.copies.size() - 1, std::string(to_text(direction)),
+               {from, to}, waits, {});
   }
 
   Program& program() { return program_; }
