@@ -11,6 +11,7 @@
 
 #include "costmodel/input_error.h"
 #include "costmodel/op_rules.h"
+#include "simulator/check_offload.h"
 #include "simulator/check_recompute.h"
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
@@ -38,6 +39,7 @@ class PlanCheck {
     if (problems_.empty()) check_crossings(planned);
     if (problems_.empty()) check_tensors(planned);
     if (problems_.empty()) check_order();
+    if (problems_.empty()) problems_ = check_offload(plan_, planned, cluster_);
     return std::move(problems_);
   }
 

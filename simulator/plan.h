@@ -75,6 +75,21 @@ struct RecomputeSegment {
   friend bool operator==(const RecomputeSegment&, const RecomputeSegment&) = default;
 };
 
+// What a chunk keeps from its forward for its backward and has on the host in between.
+struct OffloadedTensors {
+  // By the op that computes them, such as "layers.0.attention.core", or by their own name where
+  // that is an input of the model; also what kernels keep besides, such as
+  // "layers.0.attention.core.lse".
+  std::vector<std::string> tensors;
+  // They are brought back when gradients of ops from this one on have been computed, or earlier
+  // where one of those needs them. In the chunk, or its end.
+  std::size_t back = 0;
+  // Already before the entry of the order that stands ahead of the chunk's backward, unless that is
+  // its forward.
+  bool early = false;
+  friend bool operator==(const OffloadedTensors&, const OffloadedTensors&) = default;
+};
+
 // What a plan was made from.
 struct PlanSource {
   std::string name;
@@ -96,9 +111,13 @@ struct Plan {
   std::vector<Chunk> chunks;
   std::vector<OpLayout> layouts;            // ops that are not named here are not split
   std::vector<RecomputeSegment> recompute;  // in order, without overlap
-  int zero = 0;                             // what dp shards: 1 optimizer, 2 gradients, 3 weights
-  Bytes bucket = 25_MiB;                    // gradients that are reduced together
-  bool overlap_gradients = true;            // reduce a bucket as soon as it is complete
+  std::vector<OffloadedTensors> offload;    // each buffer of a chunk at most once
+  // Whether moments and master weights are on the host, and on the device only around each bucket's
+  // update.
+  bool offload_optimizer = false;
+  int zero = 0;                   // what dp shards: 1 optimizer, 2 gradients, 3 weights
+  Bytes bucket = 25_MiB;          // gradients that are reduced together
+  bool overlap_gradients = true;  // reduce a bucket as soon as it is complete
   // With zero=3: how many buckets ahead of its first use a bucket's weights are gathered, within an
   // entry of the order; 0: right before it.
   std::int64_t prefetch = 1;

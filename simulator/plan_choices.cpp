@@ -14,7 +14,7 @@ constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
     "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, layers, sequence_parallel, schedule, "
-    "recompute, rerun_all, bucket, overlap, prefetch, "
+    "recompute, rerun_all, offload, bucket, overlap, prefetch, "
     "reshard, kernels, gradients";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
@@ -56,6 +56,14 @@ RecomputeChoice parse_recompute(std::string_view key, std::string_view value) {
   }
   return {name == "first" ? Recompute::First : Recompute::Uniform,
           whole_number(key, value.substr(colon + 1), 1, kMostLayers)};
+}
+
+void parse_offload(PlanChoices& choices, std::string_view key, std::string_view value) {
+  const bool both = value == "activations+optimizer";
+  choices.offload_activations = both || value == "activations";
+  choices.offload_optimizer = both || value == "optimizer";
+  if (choices.offload_activations || choices.offload_optimizer || value == "none") return;
+  fail(key, value, "none, activations, optimizer or activations+optimizer");
 }
 
 std::vector<std::int64_t> parse_layers(std::string_view key, std::string_view value) {
@@ -110,6 +118,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.recompute = parse_recompute(key, value);
   } else if (key == "rerun_all") {
     choices.rerun_all = yes_or_no(key, value);
+  } else if (key == "offload") {
+    parse_offload(choices, key, value);
   } else if (key == "kernels") {
     const auto kernels = parse_kernel_set(value);
     if (!kernels) fail(key, value, "executor, flash or unfused");

@@ -36,6 +36,7 @@ struct PlanChoices {
   Schedule schedule = Schedule::OneForwardOneBackward;
   RecomputeChoice recompute = {};
   bool rerun_all = false;  // also what no gradient reads
+  bool offload_activations = false, offload_optimizer = false;
   Bytes bucket = 25_MiB;
   bool overlap = true;
   std::int64_t prefetch = 1;

@@ -90,6 +90,16 @@ Json segments_json(const std::vector<RecomputeSegment>& segments) {
   return all;
 }
 
+Json offload_json(const std::vector<OffloadedTensors>& offload) {
+  Json all = Json::array();
+  for (const OffloadedTensors& entry : offload) {
+    Json json = {{"tensors", entry.tensors}, {"back", entry.back}};
+    if (entry.early) json["early"] = true;
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
 std::string order_text(const std::vector<OrderEntry>& order) {
   std::string text;
   for (const OrderEntry& entry : order) {
@@ -157,6 +167,18 @@ std::vector<RecomputeSegment> read_segments(const JsonInput& json) {
   return segments;
 }
 
+std::vector<OffloadedTensors> read_offload(const JsonInput& json) {
+  std::vector<OffloadedTensors> offload;
+  for (const JsonInput& entry : json.elements()) {
+    OffloadedTensors tensors{.tensors = entry.at("tensors").list<std::string>(),
+                             .back = index(entry.at("back"))};
+    if (const auto early = entry.find("early")) tensors.early = early->as<bool>();
+    entry.reject_unknown_fields();
+    offload.push_back(std::move(tensors));
+  }
+  return offload;
+}
+
 Precision read_precision(const JsonInput& json) {
   const auto precision = parse_precision(json.as<std::string>());
   if (!precision) json.fail_expected("bf16, fp16, fp32, fp64 or fp8");
@@ -199,6 +221,8 @@ std::string plan_text(const Plan& plan) {
                {"reshard", plan.reshard}};
   json["slots"] = json["chunks"] = json["layouts"] = json["order"] = Json::array();
   json["recompute"] = segments_json(plan.recompute);
+  if (!plan.offload.empty()) json["offload"] = offload_json(plan.offload);
+  if (plan.offload_optimizer) json["offload_optimizer"] = true;
   for (const Slot& slot : plan.slots) json["slots"].push_back(slot_json(slot));
   for (const Chunk& chunk : plan.chunks) {
     json["chunks"].push_back(
@@ -238,6 +262,10 @@ Plan read_plan(const JsonInput& json) {
     plan.layouts.push_back(read_layout(layout));
   }
   plan.recompute = read_segments(json.at("recompute"));
+  if (const auto offload = json.find("offload")) plan.offload = read_offload(*offload);
+  if (const auto optimizer = json.find("offload_optimizer")) {
+    plan.offload_optimizer = optimizer->as<bool>();
+  }
   for (const JsonInput& order : json.at("order").elements())
     plan.order.push_back(read_order(order));
   json.reject_unknown_fields();

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "costmodel/op_rules.h"
+#include "simulator/check_plan.h"
+#include "simulator/lowering/offload.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/placement.h"
 #include "simulator/op_layouts.h"
@@ -263,6 +265,15 @@ class RelayoutWriter {
   const DimSizes sizes_;
 };
 
+// A plan that cannot be lowered is left as it is: check_plan says why.
+std::vector<OffloadedTensors> make_offload(const Plan& plan, const Model& model,
+                                           const Cluster& cluster) {
+  if (!check_plan(plan, model, cluster).empty()) return {};
+  const Layers layers = find_layers(model);
+  return offload_layers(plan_graph(model, plan), plan,
+                        layers_in(layers, {.first_op = 0, .end_op = op_count(model)}));
+}
+
 void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,
                   std::string_view what) {
   if (value > 1) problems.push_back(fmt::format("{}={}: {} is not lowered yet", key, value, what));
@@ -361,6 +372,8 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   plan.order = choices.schedule == Schedule::GPipe
                    ? gpipe(choices.pp, microbatches, choices.virtual_stages)
                    : one_forward_one_backward(choices.pp, microbatches, choices.virtual_stages);
+  plan.offload_optimizer = choices.offload_optimizer;
+  if (choices.offload_activations) plan.offload = make_offload(plan, model, cluster);
   return plan;
 }
 

@@ -11,13 +11,14 @@ namespace meshwright {
 Fragment ChunkLowering::lower() {
   tasks_ = &fragment_.forward;
   versions_.emplace_back();
-  for (std::size_t op = chunk_.first_op; op < chunk_.end_op; ++op) forward(op);
+  for (op_ = chunk_.first_op; op_ < chunk_.end_op; ++op_) forward(op_);
   const std::set<Message> crossings = find_crossings();
   for (const Message& message : crossings) send(value(message.tensor), message);
   tasks_ = &fragment_.backward;
   gathered_.clear();
   for (const Message& message : crossings) receive_gradient(message);
   for (std::size_t op = chunk_.end_op; op-- > chunk_.first_op;) {
+    op_ = op;
     if (!needs_gradient(graph_.ops[op].outputs[0])) continue;
     open_segments(op);
     backward(op);
@@ -68,13 +69,17 @@ View ChunkLowering::new_view(const std::string& name, std::vector<std::int64_t> 
 
 View ChunkLowering::new_output(TensorId tensor) {
   const Tensor& entry = graph_.tensors[tensor.index()];
-  return new_view(entry.name, sharding_.sizes(tensor),
+  const std::size_t producer = planned_.producer[tensor.index()];
+  // Tensors of repeated blocks share a name, their ops do not.
+  const bool by_op = producer < graph_.ops.size() && graph_.ops[producer].outputs.size() == 1;
+  return new_view(by_op ? graph_.ops[producer].name : entry.name, sharding_.sizes(tensor),
                   entry.element == Element::Index ? BufferElement::Index : BufferElement::Real);
 }
 
 void ChunkLowering::emit(KernelDraft& call) { add_task(std::move(call.task())); }
 
 void ChunkLowering::add_task(FragmentTask task) {
+  task.op = op_;
   if (rerunning_) {
     task.part = KernelPart::InputGradient;
     task.recompute = true;

@@ -183,6 +183,7 @@ class ChunkLowering {
   // What the forward computed, then what each open segment computed again, from outer to inner.
   std::vector<Version> versions_;
   bool rerunning_ = false;
+  std::size_t op_ = 0;                 // whose forward or gradients are being written
   std::map<TensorId, View> gathered_;  // of the newest version
   std::map<TensorId, GradientSum> gradients_;
   std::set<Message> received_;

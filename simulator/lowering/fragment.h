@@ -38,12 +38,15 @@ struct FragmentTask {
   TaskKind kind = TaskKind::Kernel;
   Kernel kernel;
   Transfer transfer;
+  HostCopy copy;
   std::vector<FragmentBufferId> operands;
   KernelPart part = KernelPart::Forward;  // which entries of the order it belongs to
   std::vector<WeightUsed> gradients;      // weights whose gradient it adds to
   std::optional<Message> received;        // none: not a receive
   bool recompute = false;                 // repeats what the forward did and dropped
   bool needless = false;                  // recompute: stays even if nothing reads its results
+  bool early = false;                     // a copy that may stand before an earlier entry
+  std::size_t op = 0;                     // that the lowering was at
 };
 
 // What a device does with one micro-batch in one chunk: the same for every micro-batch.

@@ -60,7 +60,7 @@ class StepEnd {
     ++time_;
     add_norm();
     ++time_;
-    for (const Bucket& bucket : weights_.buckets) add_update(bucket);
+    add_updates();
   }
 
  private:
@@ -177,9 +177,50 @@ class StepEnd {
                                .component = Component::Workspace});
   }
 
-  void add_update(const Bucket& bucket) {
-    if (!bucket.gradients) return;
-    add_adam(bucket);
+  static std::vector<BufferId> state_of(const Bucket& bucket) {
+    std::vector<BufferId> state = {*bucket.first_moment, *bucket.second_moment};
+    if (bucket.master) state.push_back(*bucket.master);
+    return state;
+  }
+
+  // State that is on the host comes while the bucket before is updated, and goes back after its
+  // own update.
+  void add_updates() {
+    std::vector<const Bucket*> trained;
+    for (const Bucket& bucket : weights_.buckets) {
+      if (bucket.gradients) trained.push_back(&bucket);
+    }
+    std::vector<std::vector<BufferId>> here(trained.size());
+    for (std::size_t i = 0; i < trained.size(); ++i) {
+      if (!plan_.offload_optimizer) {
+        add_update(*trained[i], state_of(*trained[i]));
+        continue;
+      }
+      for (std::size_t next = i == 0 ? 0 : i + 1; next <= i + 1 && next < trained.size(); ++next) {
+        here[next] = bring_state(*trained[next]);
+      }
+      add_update(*trained[i], here[i]);
+      const std::vector<BufferId> stored = state_of(*trained[i]);
+      for (std::size_t s = 0; s < stored.size(); ++s) {
+        writer_.add_copy_task(CopyDirection::ToHost, here[i][s], stored[s], next());
+      }
+    }
+  }
+
+  std::vector<BufferId> bring_state(const Bucket& bucket) {
+    std::vector<BufferId> here;
+    for (const BufferId stored : state_of(bucket)) {
+      Buffer buffer = program_.buffers[stored.index()];
+      buffer.space = Space::Device;
+      buffer.persistent = false;
+      here.push_back(writer_.add_buffer(std::move(buffer)));
+      writer_.add_copy_task(CopyDirection::FromHost, stored, here.back(), next());
+    }
+    return here;
+  }
+
+  void add_update(const Bucket& bucket, const std::vector<BufferId>& state) {
+    add_adam(bucket, state);
     // Weights that are sharded are gathered before they are used.
     if (plan_.zero == 0 || bucket.shards_weights) return;
     writer_.add_transfer_task({.kind = TransferKind::AllGather,
@@ -189,22 +230,18 @@ class StepEnd {
                               bucket.weights, next());
   }
 
-  void add_adam(const Bucket& bucket) {
+  void add_adam(const Bucket& bucket, const std::vector<BufferId>& state) {
     Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step};
     const std::int64_t count = bucket.own_count;
-    const Operand own = range(0, count, state_element(plan_), true);
     kernel.operands = {
         own_gradients(bucket), doubles(2),
-        range(bucket.own_first - bucket.weights_first(), count, BufferElement::Real, true), own,
-        own};
+        range(bucket.own_first - bucket.weights_first(), count, BufferElement::Real, true)};
+    kernel.operands.insert(kernel.operands.end(), state.size(),
+                           range(0, count, state_element(plan_), true));
     add_range(kernel, bucket, 0, bucket.decayed, true);
     add_range(kernel, bucket, bucket.decayed, bucket.filled, false);
-    std::vector<BufferId> buffers = {*bucket.gradients, *program_.clip, bucket.weights,
-                                     *bucket.first_moment, *bucket.second_moment};
-    if (bucket.master) {
-      kernel.operands.push_back(own);
-      buffers.push_back(*bucket.master);
-    }
+    std::vector<BufferId> buffers = {*bucket.gradients, *program_.clip, bucket.weights};
+    buffers.insert(buffers.end(), state.begin(), state.end());
     writer_.add_kernel_task(std::move(kernel), std::move(buffers), next());
   }
 

@@ -8,6 +8,7 @@
 
 #include "simulator/lowering/fragment.h"
 #include "simulator/lowering/gradient_sync.h"
+#include "simulator/lowering/offload.h"
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/program_writer.h"
@@ -44,6 +45,9 @@ class OrderWriter {
       state.tasks[kind] = tasks_of(state.fragment, static_cast<EntryKind>(kind));
       state.received[kind] = received_by(state.fragment, static_cast<EntryKind>(kind));
     }
+    for (const FragmentTask& task : state.fragment.backward) {
+      if (task.early) state.early.push_back(&task);
+    }
     state.kernels.resize(state.fragment.forward.size() + state.fragment.backward.size());
   }
 
@@ -56,6 +60,8 @@ class OrderWriter {
       for (const Reception& reception : received[i]) {
         write_receives(order[reception.entry], reception.chunk);
       }
+      if (!comes_early(i)) write_early(order[i]);
+      if (i + 1 < order.size() && comes_early(i + 1)) write_early(order[i + 1]);
       write_entry(order[i]);
     }
     sharded_.finish(key_);
@@ -74,6 +80,7 @@ class OrderWriter {
     // that is sent.
     std::array<std::vector<const FragmentTask*>, kEntryKinds> tasks = {};
     std::array<std::map<Message, const FragmentTask*>, kEntryKinds> received = {};
+    std::vector<const FragmentTask*> early = {};  // of the backward
     bool loss_started = false, gradients_started = false;
     std::int64_t gradients_left = 0;  // entries that compute them
   };
@@ -90,7 +97,7 @@ class OrderWriter {
   static std::vector<const FragmentTask*> tasks_of(const Fragment& fragment, EntryKind kind) {
     std::vector<const FragmentTask*> tasks;
     for (const FragmentTask& task : direction_of(fragment, kind)) {
-      if (task.received) continue;
+      if (task.received || task.early) continue;
       const bool weights = task.part == KernelPart::WeightGradient;
       if (kind == EntryKind::InputGradient && weights) continue;
       if (kind == EntryKind::WeightGradient && !weights) continue;
@@ -129,6 +136,22 @@ class OrderWriter {
     for (const auto& [message, task] : received_by(entry)) {
       if (message.chunk == from) write_task(chunks_.at(entry.chunk), *task, entry.microbatch);
     }
+  }
+
+  // Whether what an entry brings back early stands before the entry ahead of it.
+  bool comes_early(std::size_t i) const {
+    const auto& order = plan_.order[placement_.slot()];
+    if (i == 0) return false;
+    const bool own_forward = order[i - 1].kind == EntryKind::Forward &&
+                             order[i - 1].chunk == order[i].chunk &&
+                             order[i - 1].microbatch == order[i].microbatch;
+    return !own_forward;
+  }
+
+  void write_early(const OrderEntry& entry) {
+    if (entry.kind != EntryKind::Backward && entry.kind != EntryKind::InputGradient) return;
+    ChunkState& chunk = chunks_.at(entry.chunk);
+    for (const FragmentTask* task : chunk.early) write_task(chunk, *task, entry.microbatch);
   }
 
   void write_entry(const OrderEntry& entry) {
@@ -184,6 +207,7 @@ class OrderWriter {
     auto& what = chunk.kernels[index_of(chunk.fragment, task)][adds ? 1 : 0];
     if (what) return *what;
     if (task.kind == TaskKind::Transfer) return *(what = writer_.add_transfer(task.transfer));
+    if (task.kind == TaskKind::Copy) return *(what = writer_.add_copy(task.copy));
     Kernel kernel = task.kernel;
     kernel.accumulate = adds;
     return *(what = writer_.add_kernel(std::move(kernel)));
@@ -271,8 +295,9 @@ Program lower_planned(const PlannedGraph& planned, const Plan& plan, const UnitT
   OrderWriter order(writer, program, weights, plan, placement);
   for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
     if (plan.chunks[c].slot != placement.slot()) continue;
-    order.add_chunk(static_cast<std::int32_t>(c),
-                    lower_chunk(program, planned, plan, placement, sharding, weights, c));
+    Fragment fragment = lower_chunk(program, planned, plan, placement, sharding, weights, c);
+    offload_kept(fragment, plan, c);
+    order.add_chunk(static_cast<std::int32_t>(c), std::move(fragment));
   }
   const std::vector<bool> synced = order.write(times);
   add_step_end(writer, program, weights, synced, plan, placement, end_of(times));

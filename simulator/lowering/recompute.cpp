@@ -7,7 +7,7 @@ namespace {
 
 bool writes(const FragmentTask& task, std::size_t operand) {
   if (task.kind == TaskKind::Kernel) return task.kernel.operands[operand].written;
-  return !task.transfer.blocks || operand == 1;
+  return task.kind == TaskKind::Copy ? operand == 1 : !task.transfer.blocks || operand == 1;
 }
 
 // From the last task to the first, so that what reads a result has been seen before what makes it.

@@ -176,11 +176,14 @@ class BucketBuilder {
       const BufferElement state = state_element(plan_);
       bucket.gradients =
           add("gradients", bucket.shards_gradients, Component::Gradients, gradient_element(plan_));
-      bucket.first_moment = add("moments", true, Component::Optimizer, state);
-      bucket.second_moment = add("squares", true, Component::Optimizer, state);
-      if (is_mixed(plan_.precision)) {
-        bucket.master = add("master weights", true, Component::Optimizer, state);
-      }
+      const auto add_state = [&](const char* name) {
+        const BufferId id = add(name, true, Component::Optimizer, state);
+        if (plan_.offload_optimizer) program_.buffers[id.index()].space = Space::Host;
+        return id;
+      };
+      bucket.first_moment = add_state("moments");
+      bucket.second_moment = add_state("squares");
+      if (is_mixed(plan_.precision)) bucket.master = add_state("master weights");
     }
     for (const std::size_t shard : bucket.shards) {
       program_.weights[shard].weight = bucket.weights;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "costmodel/input_error.h"
+#include "simulator/lowering/offload.h"
 #include "tests/laws/any_order.h"
 #include "tests/laws/training.h"
 #include "tests/simulator/random_segments.h"
@@ -20,6 +21,8 @@ constexpr std::int64_t kSequence = 12;  // any tp up to 4 divides it
 // 0 to 5: none, attention, every layer, two layers, the first of a chunk, every layer as a whole.
 constexpr std::array kRecompute = {"none", "selective", "full", "uniform:2", "first:1", "full"};
 constexpr std::int64_t kRerunAll = 5;
+
+constexpr std::array kOffload = {"none", "activations", "optimizer", "activations+optimizer"};
 
 class Draw {
  public:
@@ -89,6 +92,25 @@ void part_gradients(Plan& plan) {
   }
 }
 
+// Anything that chunks keep, back at any op.
+std::vector<OffloadedTensors> any_offload(Plan plan, const Model& model, std::int64_t seed) {
+  Draw draw(static_cast<std::uint32_t>(seed));
+  plan.offload.clear();
+  if (!check_plan(plan, model, test_cluster()).empty()) return {};
+  std::vector<OffloadedTensors> offload;
+  for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
+    const auto first = static_cast<std::int64_t>(plan.chunks[c].first_op);
+    const auto end = static_cast<std::int64_t>(plan.chunks[c].end_op);
+    for (const KeptBuffer& kept : kept_for_backward(plan_graph(model, plan), plan, c)) {
+      if (draw(0, 1) == 0) continue;
+      offload.push_back({.tensors = {kept.name},
+                         .back = static_cast<std::size_t>(draw(first + 1, end)),
+                         .early = draw(0, 3) == 0});
+    }
+  }
+  return offload;
+}
+
 std::string layers_text(const LawCase& c) {
   Draw draw(static_cast<std::uint32_t>(c.at("uneven")));
   return random_layers(c.at("layers"), c.at("pp") * c.at("chunks"),
@@ -118,6 +140,9 @@ LawCase random_law_case(std::uint32_t seed) {
     c[flag] = draw(0, 1);
   c["apart"] = draw(0, 3) == 0;
   c["any_order"] = draw(0, 3) == 0 ? draw(1, 1000) : 0;
+  // 1, 3: what layers keep, 2, 3: the optimizer's state is on the host.
+  c["offload"] = draw(0, 1) * draw(1, 3);
+  c["anything_away"] = draw(0, 1) * draw(1, 1000);  // not only what layers keep
   return c;
 }
 
@@ -161,6 +186,7 @@ std::string choices_of(const LawCase& c) {
       c.at("microbatch"), c.at("bucket_kib"), c.at("gpipe") ? "gpipe" : "1f1b", c.at("late") == 0,
       c.at("sequence_parallel") == 1, kRecompute.at(static_cast<std::size_t>(c.at("recompute"))),
       c.at("recompute") == kRerunAll, c.at("stay_whole") == 0);
+  text += fmt::format(",offload={}", kOffload.at(static_cast<std::size_t>(c.at("offload"))));
   if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
   return text;
 }
@@ -180,6 +206,10 @@ std::optional<Plan> plan_of(const LawCase& law_case, const Model& model) {
                           [&](std::int64_t low, std::int64_t high) { return draw(low, high); });
     }
     if (law_case.at("apart")) part_gradients(plan);
+    // What is kept depends on what is computed again.
+    if (!plan.offload.empty() && (law_case.at("anything_away") || law_case.at("segments"))) {
+      plan.offload = any_offload(plan, model, law_case.at("anything_away"));
+    }
     return plan;
   } catch (const InputError&) {
     return std::nullopt;

@@ -153,7 +153,8 @@ TEST_CASE("the host's buffers have an arena of their own") {
 TEST_CASE("a program with copies is printed, hashed and traced with them") {
   Program program = there_and_back(0);
   CHECK(program_text(program).find(
-            "1 to host           copy to host 250000000 (kept, kept) after 0") != std::string::npos);
+            "1 to host           copy to host 250000000 (kept, kept) after 0") !=
+        std::string::npos);
   const std::uint64_t hash = hash_of(program);
   program.buffers[1].space = Space::Device;
   CHECK(hash_of(program) != hash);

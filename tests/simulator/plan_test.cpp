@@ -110,11 +110,11 @@ TEST_CASE("a wrong short form names the key") {
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
-  refused(
-      "pd=2",
-      "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
-      "virtual_stages, layers, sequence_parallel, schedule, recompute, rerun_all, bucket, overlap, "
-      "prefetch, reshard, kernels, gradients");
+  refused("pd=2",
+          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
+          "virtual_stages, layers, sequence_parallel, schedule, recompute, rerun_all, offload, "
+          "bucket, overlap, "
+          "prefetch, reshard, kernels, gradients");
 }
 
 }  // namespace meshwright

@@ -2,6 +2,7 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/costmodel/cluster_examples.h"
@@ -9,8 +10,8 @@
 namespace meshwright {
 
 // At least `devices` devices: nodes of one or two types, with or without a level of pairs inside,
-// with one or two levels of network, over-subscribed or not, on rails or not, and now and then a
-// device that is slow or badly connected.
+// with a host link for one or several, with one or two levels of network, over-subscribed or not,
+// on rails or not, and now and then a device that is slow or badly connected.
 inline Cluster random_cluster(std::int64_t devices) {
   const auto between = [](std::int64_t low, std::int64_t high) {
     return *rc::gen::inRange<std::int64_t>(low, high + 1);
@@ -26,6 +27,9 @@ inline Cluster random_cluster(std::int64_t devices) {
     if (!type.levels.empty()) {
       type.levels.back().oversubscription = declared(between(0, 3) == 0 ? 2.0 : 1.0);
     }
+    const std::int64_t sharing = std::int64_t{1} << between(0, 2);
+    type.host = Host{declared(1_GiB), declared(t == 0 ? 2.0_GBps : 3.0_GBps),
+                     declared(std::min(sharing, size))};
     if (t == 1) type.device.peak[Precision::FP16] = declared(60.0_TFLOPps);
     if (t == 1) type.network_bandwidth["leaf"] = declared(5.0_GBps);
     cluster.node_types.push_back(type);

@@ -45,6 +45,8 @@ TEST_CASE("one device of each class tells the times and the memory of all, to th
     RandomChoices choices = random_choices();
     if (*rc::gen::arbitrary<bool>()) choices.text += ",sequence_parallel=true";
     choices.text += *rc::gen::element<std::string>("", ",recompute=full", ",recompute=selective");
+    choices.text += *rc::gen::element<std::string>("", ",offload=activations", ",offload=optimizer",
+                                                   ",offload=activations+optimizer");
     const PlanChoices parsed = parse_plan_choices(choices.text);
     const Cluster cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp);
     const BatchChoice batch{choices.global_batch, *rc::gen::element<std::int64_t>(8, 9),
@@ -66,10 +68,12 @@ TEST_CASE("one device of each class tells the times and the memory of all, to th
       const DeviceTimeline& like = part.devices[classes[d]];
       RC_ASSERT(whole.devices[d].tasks == like.tasks);
       RC_ASSERT(whole.devices[d].memory == like.memory);
+      RC_ASSERT(whole.devices[d].host_peak == like.host_peak);
     }
-    const Report small = summarize(some.programs, part, cluster);
+    const Report small = summarize(some.programs, part, cluster, {}, some.classes);
     const Report full = summarize(all.programs, whole, cluster);
     RC_ASSERT(small.fits == full.fits);
+    RC_ASSERT(small.host == full.host);
     RC_ASSERT(small.fullest().peak == full.fullest().peak);
     RC_ASSERT(small.last().parts == full.last().parts);
     RC_ASSERT(std::abs(small.mfu - full.mfu) <= 1e-12 * full.mfu);
