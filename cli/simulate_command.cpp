@@ -37,7 +37,8 @@ constexpr auto kFooter =
     "links fairly, and a collective slows the kernels beside it: by 1/(1-0.15) within a node and\n"
     "1/(1-0.02) across nodes, an assumption. The step is the period of repeated steps. Memory is\n"
     "that of the buffers, 512 MiB for the device's context and 64 MiB for each communicator\n"
-    "(assumptions), and what a caching allocator would keep reserved.\n"
+    "(assumptions), and what a caching allocator would keep reserved. What is offloaded is copied\n"
+    "to the host and back in lanes of their own, over links that devices may share.\n"
     "--software has it as that training software does it: its attention kernel, the host's launch\n"
     "times, what its kernels move, its defaults of bucket, prefetch and kernels, its overheads\n"
     "(data/software.json; what was fitted and how well: meshwright validate).\n"
@@ -45,8 +46,8 @@ constexpr auto kFooter =
     "Examples:\n"
     "  meshwright simulate --model gpt2 --cluster h100 --plan dp=2,tp=2,pp=2,zero=1 "
     "--global-batch 32 --seq 1024\n"
-    "  the same with --explain: what another micro-batch, recomputation, ZeRO stage, sequence\n"
-    "  parallelism or schedule would cost and save";
+    "  the same with --explain: what another micro-batch, recomputation, offload, ZeRO stage,\n"
+    "  sequence parallelism or schedule would cost and save";
 
 struct SimulateOptions {
   PlanOptions plan;

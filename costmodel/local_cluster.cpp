@@ -22,6 +22,8 @@ Cluster local_cluster(std::int64_t devices, Bytes memory) {
                          .latency = assumed(Seconds(10e-6)),
                          .oversubscription = assumed(1.0)};
   if (devices > 1) node.levels = {shared};
+  // Host and devices are one memory, so what goes to the host is copied within it.
+  node.host = Host{assumed(memory), assumed(BytesPerSecond(4e9)), assumed(devices)};
   return {.name = "here", .node_types = {node}, .nodes = {{0, 1}}, .network = {shared}};
 }
 

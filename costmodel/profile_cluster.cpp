@@ -126,6 +126,7 @@ Cluster cluster_of_profile(const Profile& profile, const std::string& source,
                            .memory_bandwidth = *bandwidth,
                            .peak = peaks},
                 .devices = count};
+  node.host = local_cluster(count, all).node_types[0].host;
   if (count > 1) {
     node.levels = rows.levels();
     if (node.levels.empty()) node.levels = local_cluster(count, all).node_types[0].levels;

@@ -31,6 +31,18 @@ void add_recompute(const PlanChoices& choices, std::vector<Variant>& variants) {
   }
 }
 
+void add_offload(const PlanChoices& choices, std::vector<Variant>& variants) {
+  const auto add = [&](const char* name, bool activations, bool optimizer) {
+    variants.push_back(variant(name, choices, [&](PlanChoices& c) {
+      c.offload_activations = activations;
+      c.offload_optimizer = optimizer;
+    }));
+  };
+  add("offload=none", false, false);
+  add("offload=activations", true, false);
+  add("offload=optimizer", false, true);
+}
+
 void add_schedules(const PlanChoices& choices, std::vector<Variant>& variants) {
   const auto add = [&](const char* name, Schedule schedule, std::int64_t virtual_stages) {
     variants.push_back(variant(name, choices, [&](PlanChoices& c) {
@@ -53,6 +65,7 @@ std::vector<Variant> variants_of(const PlanChoices& choices) {
   if (choices.microbatch % 2 == 0) microbatch(choices.microbatch / 2);
   microbatch(choices.microbatch * 2);
   add_recompute(choices, variants);
+  add_offload(choices, variants);
   for (int zero = 0; choices.dp > 1 && zero <= 3; ++zero) {
     variants.push_back(
         variant(fmt::format("zero={}", zero), choices, [&](PlanChoices& c) { c.zero = zero; }));

@@ -134,4 +134,25 @@ TEST_CASE("the report as JSON has the fields scripts rely on") {
   CHECK(json.at("devices").at(1).at("by_component").at("activations") == (2_GiB).value());
 }
 
+TEST_CASE("the report says what hosts hold and whether they can") {
+  Report report = example();
+  CHECK_FALSE(contains(report_text(report), "host memory"));
+  CHECK_FALSE(report_json(report).contains("host"));
+  report.host = HostUse{NodeId(2), 3_GiB, 4_GiB};
+  report.devices[1].parts.copies = {{CopyDirection::FromHost, 3.0_s}};
+  CHECK(
+      contains(report_text(report), "host memory of node 2, the fullest: 3 GiB of 4 GiB: fits\n"));
+  CHECK(contains(report_text(report),
+                 "what limits the step: waiting for copies from host that nothing hides, 75.0 % of "
+                 "it\n"));
+  CHECK(report_json(report).at("host") == nlohmann::json{{"node", 2},
+                                                         {"needed_bytes", (3_GiB).value()},
+                                                         {"capacity_bytes", (4_GiB).value()}});
+  report.host->needed = 5_GiB;
+  report.fits = Fit::No;
+  CHECK(contains(report_text(report),
+                 "12 GiB of 16 GiB: fits, but its host does not have the memory\n"));
+  CHECK(contains(report_text(report), "5 GiB of 4 GiB: does not fit, 1 GiB too much\n"));
+}
+
 }  // namespace meshwright

@@ -101,7 +101,8 @@ TEST_CASE("explain simulates the other choices and says what is not possible") {
   const ProgramOutput text = run_program(kSmall + "dp=2,tp=2,pp=2 --explain");
   REQUIRE(text.exit_code == 0);
   CHECK_THAT(text.out, Contains("the price of each choice"));
-  for (const char* knob : {"microbatch=2", "recompute=full", "zero=3", "schedule=gpipe"}) {
+  for (const char* knob :
+       {"microbatch=2", "recompute=full", "offload=activations", "zero=3", "schedule=gpipe"}) {
     CHECK_THAT(text.out, Contains(knob));
   }
   const json document = json::parse(run_program(kSmall + "dp=2,tp=2,pp=2 --explain --json").out);
@@ -120,6 +121,22 @@ TEST_CASE("explain simulates the other choices and says what is not possible") {
   CHECK(run_program(kSmall + "dp=2 --save-plan " + file).exit_code == 0);
   check_error("simulate --model gpt2-tiny --cluster h100 --explain --plan " + file, 2,
               "expected a short form such as dp=2,tp=2, found a file");
+}
+
+TEST_CASE("offload moves memory to the host and costs copies") {
+  const auto report = [](const std::string& plan) {
+    return json::parse(run_program(kSmall + plan + " --json").out).at("report");
+  };
+  const json kept = report("dp=2"), away = report("dp=2,offload=activations+optimizer");
+  CHECK_FALSE(kept.contains("host"));
+  const json& device = away.at("devices")[0];
+  CHECK(device.at("peak_bytes") < kept.at("devices")[0].at("peak_bytes"));
+  // Two equal devices in one node.
+  CHECK(away.at("host").at("needed_bytes") == 2 * device.at("host_peak_bytes").get<double>());
+  CHECK(device.at("to_host_bytes") == device.at("from_host_bytes"));
+  CHECK(away.at("parts_s").contains("copy_to_host"));
+  CHECK(kept.at("devices")[0].at("to_host_bytes") == 0);
+  check_error(kSmall + "dp=1,offload=disk", 2, "offload: expected none, activations, optimizer");
 }
 
 TEST_CASE("a saved plan simulates and lowers as its short form does") {
@@ -169,7 +186,8 @@ TEST_CASE("run trains the same losses under different plans and says what it pre
       "--plan ";
   const json one = json::parse(run_program(small + "microbatch=4").out);
   REQUIRE(one.at("losses").size() == 3);
-  for (const char* plan : {"dp=2,zero=1", "tp=2,microbatch=4", "pp=2", "dp=2,tp=2,pp=2"}) {
+  for (const char* plan : {"dp=2,zero=1", "tp=2,microbatch=4", "pp=2", "dp=2,tp=2,pp=2",
+                           "pp=2,offload=activations+optimizer"}) {
     CAPTURE(plan);
     const json other = json::parse(run_program(small + plan).out);
     for (std::size_t i = 0; i < 3; ++i) {

@@ -150,4 +150,15 @@ TEST_CASE("an all-gather and a reduce-scatter cost what an all-reduce does") {
   }));
 }
 
+TEST_CASE("a copy to the host takes its launch and its bytes at the host link's pace") {
+  Cluster cluster = two_nodes();
+  cluster.node_types[0].host =
+      Host{declared(1_GiB), declared(50.0_GBps), declared(std::int64_t{4})};
+  const HostCopy copy{CopyDirection::ToHost, 22'000'000};
+  const Price price = FormulaCosts(cluster).host_copy(copy, Precision::FP16, DeviceId(5));
+  // 44 MB at 0.88 x 50 GB/s.
+  CHECK(price.time.value() == near(10e-6 + 1e-3));
+  CHECK(price.origin == PriceOrigin::Formula);
+}
+
 }  // namespace meshwright

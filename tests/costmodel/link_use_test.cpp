@@ -97,4 +97,19 @@ TEST_CASE("an exception changes what a device's port carries") {
   CHECK(map.capacity({LinkKind::In, 1, 6}) == 25.0_GBps);
 }
 
+TEST_CASE("devices of a node share host links in their order, each way") {
+  Cluster cluster = pairs();
+  cluster.node_types[0].host =
+      Host{declared(1_GiB), declared(50.0_GBps), declared(std::int64_t{3})};
+  const LinkMap map(cluster);
+  // Of four devices the first three have a link, the last one has its own.
+  for (const auto& [device, first] : {std::pair{0, 0}, {2, 0}, {3, 3}, {4, 4}, {6, 4}, {7, 7}}) {
+    const LinkId link = map.host_link(CopyDirection::ToHost, DeviceId(std::size_t(device)));
+    CHECK(link == LinkId{.kind = LinkKind::ToHost, .first = std::uint32_t(first)});
+    CHECK(map.capacity(link).value() == Approx(0.88 * 50e9).epsilon(1e-12));
+  }
+  CHECK(map.host_link(CopyDirection::FromHost, DeviceId(0)) !=
+        map.host_link(CopyDirection::ToHost, DeviceId(0)));
+}
+
 }  // namespace meshwright
