@@ -17,8 +17,10 @@ namespace {
 
 // Five devices of their own nodes.
 Cluster five_nodes(double bandwidth = 10) {
+  NodeType node = node_of_devices("node", 1);
+  node.host = Host{declared(1_GiB), declared(BytesPerSecond(bandwidth)), declared(std::int64_t{1})};
   return {.name = "five",
-          .node_types = {node_of_devices("node", 1)},
+          .node_types = {node},
           .nodes = {{0, 5}},
           .network = {links("network", std::nullopt, BytesPerSecond(bandwidth))}};
 }
@@ -29,6 +31,7 @@ EngineOptions everything_shared() {
 
 Cluster with_bandwidth(Cluster cluster, double factor) {
   for (NodeType& type : cluster.node_types) {
+    if (type.host) type.host->bandwidth.value = type.host->bandwidth.value * factor;
     for (LinkLevel& level : type.levels) level.bandwidth.value = level.bandwidth.value * factor;
     for (auto& [name, bandwidth] : type.network_bandwidth)
       bandwidth.value = bandwidth.value * factor;
@@ -48,7 +51,8 @@ struct RandomPlan {
 };
 
 RandomPlan random_plan() {
-  const RandomChoices choices = random_choices();
+  RandomChoices choices = random_choices();
+  choices.text += *rc::gen::element<std::string>("", ",offload=activations", ",offload=optimizer");
   const PlanChoices parsed = parse_plan_choices(choices.text);
   RandomPlan random{.text = choices.text,
                     .model = small_gpt({.hidden = 64, .dropout = 0}),
@@ -203,8 +207,9 @@ TEST_CASE("all devices of a plan together send what they receive") {
     const RandomPlan random = random_plan();
     const Represented represented = represent(random.model, random.plan, random.cluster);
     const FormulaCosts costs(random.cluster);
-    const Report report = summarize(
-        represented.programs, simulate(represented.scene, costs, kFullEngine), random.cluster);
+    const Report report =
+        summarize(represented.programs, simulate(represented.scene, costs, kFullEngine),
+                  random.cluster, {}, represented.classes);
     double sent = 0, received = 0;
     for (const DeviceReport& device : report.devices) {
       sent += device.sent_bytes * static_cast<double>(device.count);

@@ -67,6 +67,23 @@ class RandomRunWriter {
       finish(group[i], lanes[i], {start, start + time});
   }
 
+  void add_copy() {
+    const auto device = *rc::gen::inRange<std::size_t>(0, builders_.size());
+    const auto direction = *rc::gen::element(CopyDirection::ToHost, CopyDirection::FromHost);
+    const auto count = *rc::gen::inRange<std::int64_t>(0, 100);
+    ProgramBuilder& builder = builders_[device];
+    const BufferId here = builder.buffer("here", count, Component::Activations);
+    const BufferId away = builder.host_buffer("away", count);
+    const bool out = direction == CopyDirection::ToHost;
+    const auto waits = random_waits(device);
+    builder.copy(direction, out ? here : away, out ? away : here, waits);
+    const std::string lane(to_text(direction));
+    const Seconds start = ready(device, lane, waits);
+    const Seconds time =
+        costs_.host_copy({direction, count}, Precision::FP32, DeviceId(device)).time;
+    finish(device, lane, {start, start + time});
+  }
+
   RandomRun result() {
     RandomRun run{.expected = spans_};
     for (ProgramBuilder& builder : builders_) run.programs.push_back(builder.program());
@@ -104,10 +121,16 @@ class RandomRunWriter {
 inline RandomRun random_run(const FixedCosts& costs) {
   RandomRunWriter writer(*rc::gen::inRange<std::size_t>(1, 5), costs);
   for (int i = *rc::gen::inRange(0, 40); i > 0; --i) {
-    if (*rc::gen::arbitrary<bool>()) {
-      writer.add_kernel();
-    } else {
-      writer.add_transfer();
+    switch (*rc::gen::inRange(0, 5)) {
+      case 0:
+        writer.add_copy();
+        break;
+      case 1:
+      case 2:
+        writer.add_kernel();
+        break;
+      default:
+        writer.add_transfer();
     }
   }
   return writer.result();
@@ -118,6 +141,7 @@ inline FixedCosts random_costs() {
   for (int i = 0; i < 5; ++i) costs.kernels[std::to_string(i)] = Seconds(i * 0.1);
   costs.latency = Seconds(*rc::gen::inRange(0, 5) * 0.01);
   costs.bandwidth = BytesPerSecond(*rc::gen::inRange(1, 1000));
+  costs.host_bandwidth = BytesPerSecond(*rc::gen::inRange(1, 1000));
   return costs;
 }
 

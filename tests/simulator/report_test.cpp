@@ -15,8 +15,10 @@ namespace {
 
 // Eight devices with 16 GiB and 100 TFLOP/s in fp16, so 50 in fp32.
 Cluster one_node() {
+  NodeType node = node_of_devices("node", 8);
+  node.host = Host{declared(1_GiB), declared(50.0_GBps), declared(std::int64_t{2})};
   return {.name = "node",
-          .node_types = {node_of_devices("node", 8)},
+          .node_types = {node},
           .nodes = {{0, 1}},
           .network = {links("network", std::nullopt, 10.0_GBps)}};
 }
