@@ -25,5 +25,17 @@ TEST_CASE("what is on the host for a while changes no bit of a plan") {
   }
 }
 
+TEST_CASE("a run says what it had on the host") {
+  const Model model = small_gpt({.hidden = 24, .layers = 6, .vocabulary = 37});
+  const Plan plan = small_plan("microbatch=4,recompute=full,offload=activations", model, 4, 8);
+  const auto programs = lower_all(model, plan);
+  const RunResult run =
+      run_threads(programs, usual_settings(), {}, random_weights(11), RandomTokens(13, 37));
+  // Inputs of five of the six layers, 4 rows of 8 tokens in fp64; the sixth turns at once.
+  CHECK(run.timeline.devices[0].host_peak == 8_B * (5 * 4 * 8 * 24));
+  const auto copies = std::ranges::count(programs[0].tasks, TaskKind::Copy, &Task::kind);
+  CHECK(copies == 2 * 5);
+}
+
 }  // namespace
 }  // namespace meshwright
