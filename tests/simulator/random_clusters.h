@@ -27,8 +27,9 @@ inline Cluster random_cluster(std::int64_t devices) {
     if (!type.levels.empty()) {
       type.levels.back().oversubscription = declared(between(0, 3) == 0 ? 2.0 : 1.0);
     }
+    // So slow that the copies of small models meet.
     const std::int64_t sharing = std::int64_t{1} << between(0, 2);
-    type.host = Host{declared(1_GiB), declared(t == 0 ? 2.0_GBps : 3.0_GBps),
+    type.host = Host{declared(1_GiB), declared(t == 0 ? 0.02_GBps : 0.03_GBps),
                      declared(std::min(sharing, size))};
     if (t == 1) type.device.peak[Precision::FP16] = declared(60.0_TFLOPps);
     if (t == 1) type.network_bandwidth["leaf"] = declared(5.0_GBps);
