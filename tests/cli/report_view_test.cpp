@@ -145,9 +145,9 @@ TEST_CASE("the report says what hosts hold and whether they can") {
   CHECK(contains(report_text(report),
                  "what limits the step: waiting for copies from host that nothing hides, 75.0 % of "
                  "it\n"));
-  CHECK(report_json(report).at("host") == nlohmann::json{{"node", 2},
-                                                         {"needed_bytes", (3_GiB).value()},
-                                                         {"capacity_bytes", (4_GiB).value()}});
+  CHECK(report_json(report).at("host") ==
+        nlohmann::ordered_json{
+            {"node", 2}, {"needed_bytes", (3_GiB).value()}, {"capacity_bytes", (4_GiB).value()}});
   report.host->needed = 5_GiB;
   report.fits = Fit::No;
   CHECK(contains(report_text(report),
