@@ -5,22 +5,33 @@
 namespace meshwright {
 namespace {
 
-// Equal kernels and transfers of a program are stored once, so each is priced once.
+// How often the tasks of a kind name each of `count` things.
+std::vector<double> uses(const Program& program, TaskKind kind, std::size_t count) {
+  std::vector<double> times(count);
+  for (const Task& task : program.tasks) {
+    if (task.kind == kind) ++times[task.what];
+  }
+  return times;
+}
+
+// Equal kernels, transfers and copies of a program are stored once, so each is priced once.
 void add_program(const Program& program, const CostModel& costs,
                  std::map<PriceOrigin, double>& seconds) {
-  std::vector<double> kernels(program.kernels.size()), transfers(program.transfers.size());
-  for (const Task& task : program.tasks) {
-    ++(task.kind == TaskKind::Kernel ? kernels : transfers)[task.what];
-  }
-  const auto add = [&](const Price& price, double times) {
-    seconds[price.origin] += price.time.value() * times;
+  const auto add = [&](TaskKind kind, const auto& things, const auto& price_of) {
+    const std::vector<double> times = uses(program, kind, things.size());
+    for (std::size_t i = 0; i < things.size(); ++i) {
+      const Price price = price_of(things[i]);
+      seconds[price.origin] += price.time.value() * times[i];
+    }
   };
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    add(costs.kernel(program.kernels[i], program.precision, program.device), kernels[i]);
-  }
-  for (std::size_t i = 0; i < transfers.size(); ++i) {
-    add(costs.transfer(program.transfers[i], program.precision), transfers[i]);
-  }
+  add(TaskKind::Kernel, program.kernels, [&](const Kernel& kernel) {
+    return costs.kernel(kernel, program.precision, program.device);
+  });
+  add(TaskKind::Transfer, program.transfers,
+      [&](const Transfer& transfer) { return costs.transfer(transfer, program.precision); });
+  add(TaskKind::Copy, program.copies, [&](const HostCopy& copy) {
+    return costs.host_copy(copy, program.precision, program.device);
+  });
 }
 
 }  // namespace

@@ -94,6 +94,11 @@ TEST_CASE("a software has its own prices, defaults and overheads, and the report
     return of.at("report").at("devices")[0].at("peak_bytes").get<std::int64_t>();
   };
   CHECK(peak(deepspeed) > peak(megatron) + 3'000'000'000);  // of buckets
+  // Copies to the host have a formula only.
+  CHECK(json::parse(run_program(kSmall + "pp=2,recompute=full,offload=activations --json").out)
+            .at("prices")
+            .at("formula")
+            .get<double>() > 0);
   check_error(kSmall + "dp=1 --software horse", 2, "--software horse: expected one of megatron-lm");
 }
 
