@@ -173,6 +173,8 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   plan.software = named ? *named : software.front();
   if (!named) plan.assumed.push_back(fmt::format("software = {}", plan.software.name));
   plan.software.attention = attention_of(run, plan.software.attention);
+  // fp16 training scales its loss and keeps fp16 gradients where nothing else is said.
+  if (run.precision == "fp16") plan.software.wide_gradients = false;
   if (run.has_option("grad-fp32")) plan.software.wide_gradients = true;
   if (run.has_option("grad-fp16") || run.has_option("grad-bf16") || run.has_option("mp-pure")) {
     plan.software.wide_gradients = false;
