@@ -94,8 +94,13 @@ std::string origins_text(const std::map<PriceOrigin, double>& origins, const Sof
   for (const auto& [origin, share] : origins) {
     parts.push_back(fmt::format("{:.0f} % {}", 100 * share, to_text(origin)));
   }
-  return fmt::format("\nPrices of software {}, by the time of all tasks: {}\n", software.name,
-                     fmt::join(parts, ", "));
+  std::string text = fmt::format("\nPrices of software {}, by the time of all tasks: {}\n",
+                                 software.name, fmt::join(parts, ", "));
+  if (software.step_s > 0) {
+    text += fmt::format("Between steps it takes {} more, for input, logging and waiting\n",
+                        to_text(Seconds(software.step_s)));
+  }
+  return text;
 }
 
 void run(SimulateOptions options, const Session& session) {
@@ -131,6 +136,7 @@ void run(SimulateOptions options, const Session& session) {
   }
   nlohmann::ordered_json document = {{"plan", origin_json(plan)}, {"report", report_json(report)}};
   document["software"] = software.name;
+  document["between_steps_s"] = software.step_s;
   for (const auto& [origin, share] : origins) document["prices"][to_text(origin)] = share;
   if (options.explain) document["knobs"] = knobs_json(knobs);
   print_json(document);

@@ -51,6 +51,7 @@ class SoftwareReader {
       software_.attention_share = positive_share(*field);
     }
     number("step_s", software_.step_s);
+    number("owner_s", software_.owner_s);
     number("slow_down", software_.slow_down);
     plain("bucket", software_.bucket);
     plain("overlap_gradients", software_.overlap_gradients);

@@ -28,7 +28,8 @@ struct Software {
   double row_passes = 1;       // memory that row-wise kernels move, by every operand once
   double attention_share = 1;  // of the rate of attention alone that training reaches
   double step_s = 0;           // once a step: input, logging, waiting for all devices
-  double slow_down = 0;        // of kernels while a collective of the device is under way
+  double owner_s = 0;    // of a step for each owner of optimizer state: it sends what it updated
+  double slow_down = 0;  // of kernels while a collective of the device is under way
 
   Bytes bucket = 25_MiB;          // weights whose gradients are reduced together
   bool overlap_gradients = true;  // with the backward

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "simulator/lowering/view.h"
+
 namespace meshwright {
 namespace {
-
-Operand range(std::int64_t offset, std::int64_t count, BufferElement element,
-              bool written = false) {
-  Operand operand = dense_operand({count}, element, offset);
-  operand.written = written;
-  return operand;
-}
 
 Operand doubles(std::int64_t count, bool written = false) {
   Operand operand = dense_operand({count}, BufferElement::Double);

@@ -5,15 +5,10 @@
 #include <cassert>
 #include <set>
 
+#include "simulator/lowering/view.h"
+
 namespace meshwright {
 namespace {
-
-Operand range(std::int64_t offset, std::int64_t count, BufferElement element,
-              bool written = false) {
-  Operand operand = dense_operand({count}, element, offset);
-  operand.written = written;
-  return operand;
-}
 
 Kernel sum_kernel(std::string name, std::vector<Operand> operands) {
   Kernel kernel{.kind = KernelKind::Sum,

@@ -6,6 +6,12 @@
 
 namespace meshwright {
 
+Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bool written) {
+  Operand operand = dense_operand({count}, element, offset);
+  operand.written = written;
+  return operand;
+}
+
 Operand as_matrix(const Operand& operand, std::size_t columns) {
   const auto split = operand.sizes.end() - static_cast<std::ptrdiff_t>(columns);
   Operand matrix =

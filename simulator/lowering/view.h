@@ -21,6 +21,8 @@ struct GradientSum {
   std::optional<View> whole, partial;
 };
 
+// So many elements of a flat buffer.
+Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bool written = false);
 // The same elements with the last `columns` dimensions as one, and the others as another.
 Operand as_matrix(const Operand& operand, std::size_t columns);
 // The same elements, without gaps, in rows of so many.

@@ -66,7 +66,8 @@ Seconds predict_step(const LoweredRun& lowered, const Fits& fits, const Software
   EngineOptions options = engine_options_of(software);
   options.memory = false;
   const Seconds few = simulate(lowered.few.scene, costs, options).step;
-  const Seconds once(software.step_s);
+  const Seconds once(software.step_s +
+                     software.owner_s * static_cast<double>(run.optimizer_owners - 1));
   if (lowered.more.programs.empty()) return few + once;
   const Seconds more = simulate(lowered.more.scene, costs, options).step;
   return few + (more - few) * lowered.rounds + once;

@@ -104,7 +104,7 @@ double clock_share(const PublishedRun& run) {
 std::optional<std::string> missing_form(const PublishedRun& run) {
   if (run.experts || run.ep.value_or(1) > 1) return "experts (MoE) are not lowered";
   if (run.cp.value_or(1) > 1) return "context parallelism (cp > 1) is not lowered";
-  if (run.offload) return "offloading is not lowered";
+  if (run.offload) return "offloading as that software does it is not expressed";
   if (run.schedule && run.schedule->starts_with("zb")) return "zero-bubble schedules are not named";
   if (run.precision && *run.precision != "bf16" && *run.precision != "fp16" &&
       *run.precision != "fp32") {
@@ -187,6 +187,7 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   if (auto* why = std::get_if<NotExpressed>(&cluster)) return std::move(*why);
   plan.cluster = std::get<Cluster>(std::move(cluster));
   plan.clock_share = clock_share(run);
+  if (run.zero.value_or(0) > 0) plan.optimizer_owners = run.optimizer_shard.value_or(*run.dp);
   plan.choices = choices_with(run, plan.software, plan.assumed);
   plan.batch = {
       .global_batch = *run.global_batch, .sequence = *run.sequence, .precision = precision_of(run)};

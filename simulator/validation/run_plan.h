@@ -21,6 +21,7 @@ struct RunPlan {
   PlanChoices choices;
   BatchChoice batch;
   Software software;                  // with what the run itself says of kernels
+  std::int64_t optimizer_owners = 1;  // devices that share the state of a weight
   bool narrow_gradients_too = false;  // 16-bit gradients are kept beside fp32 ones
   // The device's clocks as a share of what they are without a cap on power.
   double clock_share = 1;

@@ -104,6 +104,7 @@ const std::string& owner_of(const Software& software) {
 Software software_of(const RunPlan& run, const State& state) {
   Software software = *find_software(state.software, owner_of(run.software));
   software.attention = run.software.attention;
+  software.owner_s = run.software.owner_s;
   return software;
 }
 

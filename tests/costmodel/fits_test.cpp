@@ -85,7 +85,7 @@ TEST_CASE("a fits file with a mistake is refused by name") {
 TEST_CASE("the shipped software has what published runs name") {
   const auto all = read_software(kData / "software.json");
   for (const char* name : {"megatron-lm", "megatron-core", "megatron-bridge", "nemo", "fsdp",
-                           "fsdp2", "megatron-deepspeed", "deepspeed", "meshwright"}) {
+                           "fsdp2", "megatron-deepspeed", "deepspeed", "internevo", "meshwright"}) {
     CHECK(find_software(all, name) != nullptr);
   }
   CHECK(find_software(all, "other") == nullptr);

@@ -202,6 +202,17 @@ TEST_CASE("other kernels move their operands once, after a launch") {
         near(6000 / 0.5e12 + 2e-6));
 }
 
+TEST_CASE("products whose rows are not aligned take longer") {
+  const auto time = [](std::int64_t n) {
+    const Kernel kernel = matmul(KernelPart::Forward, dense_operand({1, 4096, 4096}),
+                                 dense_operand({4096, n}), dense_operand({1, 4096, n}));
+    return kernel_time(kernel, Precision::FP16, device(), plain(), AttentionKernel::Flash2).value();
+  };
+  const double aligned = time(8192);
+  CHECK(time(8200) > 1.5 * aligned);
+  CHECK(time(8256) < 1.1 * aligned);
+}
+
 TEST_CASE("operands that fit into the cache move two and a half times as fast, others in part") {
   DeviceType type = device();
   const Kernel add{
