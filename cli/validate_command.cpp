@@ -18,7 +18,7 @@ constexpr auto kFooter =
     "runs of trust A with known recomputation and precision. Runs that cannot be expressed are\n"
     "named with the reason (--json, --details). The columns of a table are those of\n"
     "data/published/runs.csv; a bad table ends with exit code 20.\n\n"
-    "Example: meshwright validate --source kort";
+    "Example: meshwright validate --source simumax-b200";
 
 struct ValidateOptions {
   std::optional<std::string> runs, out_of_memory, details, fits, software;
