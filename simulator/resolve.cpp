@@ -270,8 +270,9 @@ std::vector<OffloadedTensors> make_offload(const Plan& plan, const Model& model,
                                            const Cluster& cluster) {
   if (!check_plan(plan, model, cluster).empty()) return {};
   const Layers layers = find_layers(model);
-  return offload_layers(plan_graph(model, plan), plan,
-                        layers_in(layers, {.first_op = 0, .end_op = op_count(model)}));
+  std::vector<std::vector<Chunk>> by_chunk;
+  for (const Chunk& chunk : plan.chunks) by_chunk.push_back(layers_in(layers, chunk));
+  return offload_layers(plan_graph(model, plan), plan, by_chunk);
 }
 
 void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,

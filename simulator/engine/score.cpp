@@ -137,27 +137,16 @@ class ScoreWriter {
     if (known) return *known;
     const Program& program = scene_.programs[p];
     const Transfer& transfer = program.transfers[what];
-    const Seconds time = costs_.transfer(transfer, program.precision).time;
-    ScoreTransfer entry{.work = time.value(),
-                        .first_use = static_cast<std::uint32_t>(score_.uses.size())};
+    double slow_down = 1;
     if (!is_pair(transfer.kind) && !scene_.inside_node.empty()) {
-      entry.slow_down = scene_.inside_node[p][what] ? options_.slow_down_inside_node
-                                                    : options_.slow_down_across_nodes;
+      slow_down = scene_.inside_node[p][what] ? options_.slow_down_inside_node
+                                              : options_.slow_down_across_nodes;
     }
-    if (options_.share_links && time > Seconds(0)) add_uses(p, what, time);
-    entry.use_count = static_cast<std::uint32_t>(score_.uses.size()) - entry.first_use;
-    known = static_cast<std::uint32_t>(score_.transfers.size());
-    score_.transfers.push_back(entry);
+    std::span<const SceneUse> uses;
+    if (options_.share_links) uses = scene_.uses[p][what];
+    known = add_transfer(costs_.transfer(transfer, program.precision).time,
+                         bytes_sent(transfer, program.precision), slow_down, uses);
     return *known;
-  }
-
-  void add_uses(std::size_t p, std::uint32_t what, Seconds time) {
-    const Program& program = scene_.programs[p];
-    const double sent = bytes_sent(program.transfers[what], program.precision);
-    for (const SceneUse& use : scene_.uses[p][what]) {
-      const std::int64_t demand = demand_of(sent * use.share, time, scene_.links[use.link]);
-      if (demand > 0) score_.uses.push_back({use.link, demand * use.multiplicity});
-    }
   }
 
   // Copies are made by engines of their own: kernels beside them are not slowed, an assumption.
@@ -166,20 +155,28 @@ class ScoreWriter {
     if (known) return *known;
     const Program& program = scene_.programs[p];
     const HostCopy& copy = program.copies[what];
-    const Seconds time = costs_.host_copy(copy, program.precision, program.device).time;
+    std::span<const SceneUse> uses;
+    if (options_.share_links && !scene_.copy_uses.empty()) {
+      uses = scene_.copy_uses[p][static_cast<std::size_t>(copy.direction)];
+    }
+    known = add_transfer(costs_.host_copy(copy, program.precision, program.device).time,
+                         static_cast<double>(bytes_of(copy, program.precision).value()), 1, uses);
+    return *known;
+  }
+
+  std::uint32_t add_transfer(Seconds time, double sent, double slow_down,
+                             std::span<const SceneUse> uses) {
     ScoreTransfer entry{.work = time.value(),
+                        .slow_down = slow_down,
                         .first_use = static_cast<std::uint32_t>(score_.uses.size())};
-    if (options_.share_links && time > Seconds(0) && !scene_.copy_uses.empty()) {
-      const auto bytes = static_cast<double>(bytes_of(copy, program.precision).value());
-      for (const SceneUse& use : scene_.copy_uses[p][static_cast<std::size_t>(copy.direction)]) {
-        const std::int64_t demand = demand_of(bytes, time, scene_.links[use.link]);
-        if (demand > 0) score_.uses.push_back({use.link, demand * use.multiplicity});
-      }
+    for (const SceneUse& use : uses) {
+      if (time == Seconds(0)) break;
+      const std::int64_t demand = demand_of(sent * use.share, time, scene_.links[use.link]);
+      if (demand > 0) score_.uses.push_back({use.link, demand * use.multiplicity});
     }
     entry.use_count = static_cast<std::uint32_t>(score_.uses.size()) - entry.first_use;
-    known = static_cast<std::uint32_t>(score_.transfers.size());
     score_.transfers.push_back(entry);
-    return *known;
+    return static_cast<std::uint32_t>(score_.transfers.size() - 1);
   }
 
   void add_carried() {

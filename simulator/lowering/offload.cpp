@@ -30,7 +30,11 @@ Uses last_uses(const Tasks& tasks, std::size_t buffers) {
   return uses;
 }
 
-bool is_of_microbatch(const FragmentBuffer& buffer) { return !buffer.persistent && !buffer.whole; }
+// What the forward leaves for the backward, by its uses in both.
+bool is_kept(const Fragment& fragment, const Uses& forward, const Uses& backward, std::size_t b) {
+  const FragmentBuffer& buffer = fragment.buffers[b];
+  return forward[b] && backward[b] && !buffer.persistent && !buffer.whole;
+}
 
 // Puts tasks into a list, each before the task that has its number now. Those of one number keep
 // their order.
@@ -58,7 +62,7 @@ class Offloading {
   void run(const Plan& plan, const Chunk& chunk) {
     std::map<std::string, std::size_t> kept;
     for (std::size_t b = 0; b < last_.size(); ++b) {
-      if (last_[b] && first_[b] && is_of_microbatch(fragment_.buffers[b])) {
+      if (is_kept(fragment_, last_, first_, b)) {
         kept.emplace(fragment_.buffers[b].buffer.name, b);
       }
     }
@@ -144,7 +148,7 @@ std::vector<KeptBuffer> kept_for_backward(const PlannedGraph& planned, const Pla
   const Uses backward = first_uses(fragment.backward, fragment.buffers.size());
   std::map<std::pair<std::size_t, std::size_t>, KeptBuffer> kept;  // by first use and buffer
   for (std::size_t b = 0; b < fragment.buffers.size(); ++b) {
-    if (!forward[b] || !backward[b] || !is_of_microbatch(fragment.buffers[b])) continue;
+    if (!is_kept(fragment, forward, backward, b)) continue;
     const Buffer& buffer = fragment.buffers[b].buffer;
     kept[{*forward[b], b}] = {buffer.name, buffer.element, fragment.backward[*backward[b]].op};
   }
@@ -158,14 +162,11 @@ void offload_kept(Fragment& fragment, const Plan& plan, std::size_t chunk) {
 }
 
 std::vector<OffloadedTensors> offload_layers(const PlannedGraph& planned, const Plan& plan,
-                                             const std::vector<Chunk>& layers) {
+                                             const std::vector<std::vector<Chunk>>& layers) {
   std::vector<OffloadedTensors> offloaded;
   for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
     const Chunk& chunk = plan.chunks[c];
-    std::vector<Chunk> own;
-    for (const Chunk& layer : layers) {
-      if (layer.first_op >= chunk.first_op && layer.end_op <= chunk.end_op) own.push_back(layer);
-    }
+    const std::vector<Chunk>& own = layers[c];
     if (own.empty()) continue;
     const std::vector<KeptBuffer> kept = kept_for_backward(planned, plan, c);
     const std::size_t moved = own.size() - (turns_at_once(plan, c) ? 1 : 0);
