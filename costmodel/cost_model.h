@@ -18,6 +18,8 @@ std::string_view to_text(PriceOrigin origin);
 struct Price {
   Seconds time;
   PriceOrigin origin = PriceOrigin::Formula;
+  // By the host: a software may have several kernels for it, or none of its own (0).
+  std::int64_t launches = 1;
 };
 
 // How long kernels, transfers and copies take, alone on their device and links.

@@ -4,6 +4,16 @@
 #include "costmodel/transfer_cost.h"
 
 namespace meshwright {
+namespace {
+
+// Of kernels other than attention.
+std::int64_t launches_of(const Kernel& kernel, const Software& software) {
+  if (kernel.kind == KernelKind::Loss) return software.loss_launches;
+  const bool fused = kernel.kind == KernelKind::Add && kernel.part == KernelPart::Forward;
+  return fused && software.fused_adds ? 0 : 1;
+}
+
+}  // namespace
 
 FittedCosts::FittedCosts(const Cluster& cluster, const Fits& fits, const Software& software)
     : cluster_(cluster), network_(fits.network), software_(software) {
@@ -21,16 +31,34 @@ const FittedCosts::Known& FittedCosts::known(DeviceId device) const {
 Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId device) const {
   const Known& by = known(device);
   const DeviceType& type = device_type_of(cluster_, device);
-  const Seconds time = kernel_time(kernel, precision, type, by.fit, software_.attention);
+  AttentionKernel attention = software_.attention;
+  std::int64_t launches = launches_of(kernel, software_);
+  if (kernel.kind == KernelKind::Attention) {
+    const AttentionShape shape = attention_shape(kernel);
+    attention = usable_kernel(attention, shape);
+    launches = attention_launches(shape, kernel.part, precision, attention);
+  }
+  const Seconds time = kernel_time(kernel, precision, type, by.fit, attention);
   const Seconds launch(by.fit.launch_s);
-  return {.time = launch + Seconds(software_.kernel_gap_s) +
+  return {.time = launch + Seconds(software_.kernel_gap_s) * static_cast<double>(launches) +
                   (time - launch) * times_longer(kernel.kind),
-          .origin = by.origin};
+          .origin = by.origin,
+          .launches = launches};
 }
 
 double FittedCosts::times_longer(KernelKind kind) const {
-  if (kind == KernelKind::Matmul) return 1;
-  return kind == KernelKind::Attention ? 1 / software_.attention_share : software_.row_passes;
+  switch (kind) {
+    case KernelKind::Matmul:
+    case KernelKind::NormLargest:
+    case KernelKind::NormSums:
+    case KernelKind::ClipFactor:
+    case KernelKind::AdamW:  // one fused kernel with every software here
+      return 1;
+    case KernelKind::Attention:
+      return 1 / software_.attention_share;
+    default:
+      return software_.row_passes;
+  }
 }
 
 Price FittedCosts::transfer(const Transfer& transfer, Precision precision) const {

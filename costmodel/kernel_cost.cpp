@@ -121,30 +121,31 @@ double pairs(const AttentionShape& a) {
          static_cast<double>(a.queries) * static_cast<double>(a.keys);
 }
 
-// Passes over the score matrix, in elements read or written of the run's width each.
-// Forward: softmax reads and writes (fused); scale, mask and softmax by themselves read and write
-// once each; dropout reads, writes and writes a mask of one byte. Backward: the softmax's
-// gradient reads the probabilities and their gradient and writes one; dropout reads the mask too.
+// Passes over the score matrix, in bytes read or written for each score. Forward: softmax reads
+// and writes (fused), in the run's width; scale, mask and softmax by themselves read and write once
+// each in fp32, with a cast before and after where the run is narrower; dropout reads, writes and
+// writes a mask of one byte. Backward: the softmax's gradient reads the probabilities and their
+// gradient and writes one; dropout reads the mask too.
 struct ScorePasses {
   int kernels = 0;
-  double elements = 0;
-  double mask_bytes = 0;
+  double bytes = 0;
 };
-ScorePasses score_passes(const AttentionShape& a, KernelPart part, AttentionKernel kernel) {
-  const bool fused = kernel == AttentionKernel::FusedSoftmax;
-  ScorePasses passes;
-  if (part == KernelPart::Forward) {
-    passes = fused ? ScorePasses{1, 2, 0} : ScorePasses{3, 6, 0};
-  } else {
-    passes = fused ? ScorePasses{1, 3, 0} : ScorePasses{3, 7, 0};
+ScorePasses score_passes(const AttentionShape& a, KernelPart part, Precision precision,
+                         AttentionKernel kernel) {
+  constexpr double kWide = 4;
+  const double narrow = width(precision);
+  const double softmax = part == KernelPart::Forward ? 2 : 3;
+  ScorePasses passes{1, softmax * narrow};
+  if (kernel != AttentionKernel::FusedSoftmax) {
+    const double wide = std::max(narrow, kWide);
+    passes = {3, (softmax + 2 + 2) * wide};
+    if (narrow < wide) passes = {passes.kernels + 2, passes.bytes + 2 * (narrow + wide)};
   }
-  if (a.dropout) {
-    passes.kernels += 1;
-    passes.elements += 2;
-    passes.mask_bytes += 1;
-  }
+  if (a.dropout) passes = {passes.kernels + 1, passes.bytes + 2 * narrow + 1};
   return passes;
 }
+
+int score_products(KernelPart part) { return part == KernelPart::Forward ? 2 : 4; }
 
 // Kernels that only move memory. The kernel before has mostly just written what they read: of a
 // set of operands that does not fit into the cache, a part is still there. An A100's cache is read
@@ -251,20 +252,31 @@ Seconds unfused_attention_time(const AttentionShape& a, KernelPart part, Precisi
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     return gemm_time(score_product(a, m, n, k, precision), precision, device, fit);
   };
-  const ScorePasses passes = score_passes(a, part, kernel);
-  const double bytes = pairs(a) * (passes.elements * width(precision) + passes.mask_bytes);
+  const double bytes = pairs(a) * score_passes(a, part, precision, kernel).bytes;
   const double read_and_written = 2 * pairs(a) * width(precision);
   Seconds time = passing_time(bytes, read_and_written, device, fit);
-  int kernels = passes.kernels;
   if (part == KernelPart::Forward) {
     time += product(a.queries, a.keys, a.query_size) + product(a.queries, a.value_size, a.keys);
-    kernels += 2;
   } else {  // of the probabilities, values, queries, keys
     time += product(a.queries, a.keys, a.value_size) + product(a.keys, a.value_size, a.queries) +
             product(a.queries, a.query_size, a.keys) + product(a.keys, a.query_size, a.queries);
-    kernels += 4;
   }
-  return time + Seconds(fit.launch_s * (kernels - 1));
+  const auto launches = static_cast<double>(attention_launches(a, part, precision, kernel));
+  return time + Seconds(fit.launch_s * (launches - 1));
+}
+
+std::int64_t attention_launches(const AttentionShape& a, KernelPart part, Precision precision,
+                                AttentionKernel kernel) {
+  if (!stores_scores(kernel)) return 1;
+  return score_passes(a, part, precision, kernel).kernels + score_products(part);
+}
+
+AttentionKernel usable_kernel(AttentionKernel wanted, const AttentionShape& a) {
+  constexpr std::int64_t kFewestKeys = 16, kMostKeys = 2048, kRowsPerBlock = 4;
+  if (wanted != AttentionKernel::FusedSoftmax) return wanted;
+  const bool fits = a.keys > kFewestKeys && a.keys <= kMostKeys && a.keys % kRowsPerBlock == 0 &&
+                    checked_multiply(a.batch, a.heads) % kRowsPerBlock == 0;
+  return fits ? wanted : AttentionKernel::Unfused;
 }
 
 Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType& device,

@@ -19,8 +19,12 @@ std::optional<GroupPlace> place_of(const Cluster& cluster, const std::vector<Dev
 
 Price ProfileCosts::kernel(const Kernel& kernel, Precision precision, DeviceId device) const {
   const auto time = times_.kernel(device_type_of(cluster_, device).name, kernel, precision);
-  if (time) return {.time = *time, .origin = PriceOrigin::Measured};
-  return otherwise_.kernel(kernel, precision, device);
+  Price price = otherwise_.kernel(kernel, precision, device);
+  if (time) {
+    price.time = *time;
+    price.origin = PriceOrigin::Measured;
+  }
+  return price;
 }
 
 Price ProfileCosts::transfer(const Transfer& transfer, Precision precision) const {

@@ -46,6 +46,8 @@ class SoftwareReader {
     number("dispatch_s", software_.dispatch_s);
     plain("host_waits", software_.host_waits);
     number("kernel_gap_s", software_.kernel_gap_s);
+    plain("fused_adds", software_.fused_adds);
+    if (const auto field = find("loss_launches")) software_.loss_launches = field->integer(1, 1000);
     number("row_passes", software_.row_passes);
     if (const auto field = find("attention_share")) {
       software_.attention_share = positive_share(*field);

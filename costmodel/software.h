@@ -23,11 +23,13 @@ struct Software {
 
   double dispatch_s = 0;    // what the host needs to launch a kernel
   bool host_waits = false;  // for receives, before it launches more
-  // Device time beside each kernel: gaps, and small kernels that no op stands for (casts, copies).
+  // Device time beside each launch: gaps, and small kernels that no op stands for (casts, copies).
   double kernel_gap_s = 0;
-  double row_passes = 1;       // memory that row-wise kernels move, by every operand once
-  double attention_share = 1;  // of the rate of attention alone that training reaches
-  double step_s = 0;           // once a step: input, logging, waiting for all devices
+  bool fused_adds = false;         // sums of the forward are part of the kernel behind them
+  std::int64_t loss_launches = 1;  // kernels that the loss is computed with, forward or backward
+  double row_passes = 1;           // memory that row-wise kernels move, by every operand once
+  double attention_share = 1;      // of the rate of attention alone that training reaches
+  double step_s = 0;               // once a step: input, logging, waiting for all devices
   double owner_s = 0;    // of a step for each owner of optimizer state: it sends what it updated
   double slow_down = 0;  // of kernels while a collective of the device is under way
 

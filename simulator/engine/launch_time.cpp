@@ -6,19 +6,19 @@ namespace meshwright {
 
 double launch_time(const Score& score, const Played& played, std::uint32_t task, std::uint32_t step,
                    double dispatch) {
-  const std::uint32_t program = score.tasks[task].program;
-  const std::uint32_t first = score.program_first[program];
-  const std::uint32_t count = score.program_first[program + 1] - first;
+  const std::uint32_t end = score.program_first[score.tasks[task].program + 1];
+  const double of_step = score.launched[end - 1];
+  const double launched = score.launched[task];
   const HostWait wait = score.host_waits.empty() ? HostWait{} : score.host_waits[task];
   const bool earlier = wait.is_of_step_before(task);
   if (wait.receive == kNoTask || (earlier && step == 0)) {
-    return (static_cast<double>(step) * count + (task - first) + 1) * dispatch;
+    return (step * of_step + launched) * dispatch;
   }
   const auto& spans = played.steps[step - (earlier ? 1 : 0)];
   double resumed = spans[wait.receive].finish.value();
   if (wait.kernel != kNoTask) resumed = std::max(resumed, spans[wait.kernel].finish.value());
-  const std::uint32_t launches = earlier ? task + count - wait.receive : task - wait.receive;
-  return resumed + launches * dispatch;
+  const double since = launched - score.launched[wait.receive] + (earlier ? of_step : 0);
+  return resumed + since * dispatch;
 }
 
 }  // namespace meshwright

@@ -60,6 +60,7 @@ class ScoreWriter {
         score_.waits.push_back(first + static_cast<std::uint32_t>(wait.index()));
       }
       const auto index = static_cast<std::uint32_t>(score_.tasks.size() - 1);
+      if (launches_take_time()) add_launches(task, index == first);
       if (hosts_wait()) add_host_waits(entry, index);
       score_.lane_tasks[lane_end_[task.lane.index()]++] = index;
       if (task.kind == TaskKind::Kernel) {
@@ -80,7 +81,13 @@ class ScoreWriter {
     }
   }
 
-  bool hosts_wait() const { return options_.host_waits && options_.dispatch > Seconds(0); }
+  bool launches_take_time() const { return options_.dispatch > Seconds(0); }
+  bool hosts_wait() const { return options_.host_waits && launches_take_time(); }
+
+  void add_launches(const Task& task, bool is_first) {
+    const std::uint32_t own = task.kind == TaskKind::Kernel ? kernel_launches_[task.what] : 1;
+    score_.launched.push_back(own + (is_first ? 0 : score_.launched.back()));
+  }
 
   void find_host_waits(const Program& program, std::uint32_t first) {
     HostWait wait;
@@ -113,9 +120,11 @@ class ScoreWriter {
   void price_kernels(std::size_t p) {
     const Program& program = scene_.programs[p];
     kernel_work_.clear();
+    kernel_launches_.clear();
     for (const Kernel& kernel : program.kernels) {
       const Price price = costs_.kernel(kernel, program.precision, program.device);
       kernel_work_.push_back(price.time.value() / scene_.speeds[p]);
+      kernel_launches_.push_back(static_cast<std::uint32_t>(price.launches));
     }
   }
 
@@ -208,6 +217,7 @@ class ScoreWriter {
   std::vector<bool> priced_;  // by meeting
   // Of the program at hand.
   std::vector<double> kernel_work_;
+  std::vector<std::uint32_t> kernel_launches_;
   std::vector<std::optional<std::uint32_t>> transfers_, copies_;
   std::vector<std::uint32_t> lane_end_;
 };

@@ -56,6 +56,9 @@ struct Score {
   // Tasks of the step before that a task waits for: those of task t from carry_first[t] up to
   // carry_first[t + 1]. Empty where steps do not repeat.
   std::vector<std::uint32_t> carry_first, carry;
+  // Kernels that the host of a program has launched with a task and all before it, by task. Empty
+  // where launches take no time.
+  std::vector<std::uint32_t> launched;
   std::vector<HostWait> host_waits;  // by task. Empty where hosts do not wait
   std::vector<ScoreTransfer> transfers;
   std::vector<FlowUse> uses;

@@ -160,6 +160,25 @@ TEST_CASE("a software that moves memory twice takes twice as long after the laun
   CHECK(time() == Approx(launch + 2 * (once - launch)).epsilon(1e-12));
   software.kernel_gap_s = 5e-6;
   CHECK(time() == Approx(launch + 5e-6 + 2 * (once - launch)).epsilon(1e-12));
+  software.fused_adds = true;  // the gap belongs to a launch
+  CHECK(time() == Approx(launch + 2 * (once - launch)).epsilon(1e-12));
+}
+
+TEST_CASE("sums of the forward may be part of another kernel, a loss may be many") {
+  const Cluster one{.name = "one", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
+  Software software{.name = "s", .loss_launches = 7};
+  const auto launches = [&](KernelKind kind, KernelPart part) {
+    Kernel kernel = addition(1000);
+    kernel.kind = kind;
+    kernel.part = part;
+    return FittedCosts(one, Fits(), software).kernel(kernel, Precision::FP16, DeviceId(0)).launches;
+  };
+  CHECK(launches(KernelKind::Add, KernelPart::Forward) == 1);
+  software.fused_adds = true;
+  CHECK(launches(KernelKind::Add, KernelPart::Forward) == 0);
+  CHECK(launches(KernelKind::Add, KernelPart::InputGradient) == 1);
+  CHECK(launches(KernelKind::Dropout, KernelPart::Forward) == 1);
+  CHECK(launches(KernelKind::Loss, KernelPart::Forward) == 7);
 }
 
 }  // namespace meshwright

@@ -186,12 +186,45 @@ TEST_CASE("attention that stores its scores is priced by its parts") {
   // Fused: read and written once; three kernels, of which one launch is counted by the caller.
   CHECK(time(KernelPart::Forward, AttentionKernel::FusedSoftmax) ==
         about(2 * scores / 0.5e12 + 4e-6));
-  CHECK(time(KernelPart::Forward, AttentionKernel::Unfused) == about(6 * scores / 0.5e12 + 8e-6));
+  // Two casts between 2 and 4 bytes, and three kernels that read and write 4: 36 bytes a score,
+  // for 2 of a pass.
+  CHECK(time(KernelPart::Forward, AttentionKernel::Unfused) == about(18 * scores / 0.5e12 + 12e-6));
   CHECK(time(KernelPart::InputGradient, AttentionKernel::FusedSoftmax) ==
         about(3 * scores / 0.5e12 + 8e-6));
   shape.dropout = true;  // one more kernel: two passes and a byte for each element
   CHECK(time(KernelPart::Forward, AttentionKernel::FusedSoftmax) ==
         about(4.5 * scores / 0.5e12 + 6e-6));
+}
+
+TEST_CASE("attention is launched once, or product by product and pass by pass") {
+  AttentionShape shape = attention(true);
+  const auto launches = [&](KernelPart part, Precision precision, AttentionKernel kernel) {
+    return attention_launches(shape, part, precision, kernel);
+  };
+  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::Flash2) == 1);
+  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::FusedSoftmax) == 3);
+  CHECK(launches(KernelPart::InputGradient, Precision::FP16, AttentionKernel::FusedSoftmax) == 5);
+  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::Unfused) == 7);
+  CHECK(launches(KernelPart::Forward, Precision::FP32, AttentionKernel::Unfused) == 5);
+  shape.dropout = true;
+  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::FusedSoftmax) == 4);
+}
+
+TEST_CASE("the fused softmax takes four rows of scores at a time, of at most 2048 keys") {
+  const auto usable = [](std::int64_t batch, std::int64_t heads, std::int64_t keys) {
+    return usable_kernel(AttentionKernel::FusedSoftmax,
+                         {.batch = batch, .heads = heads, .queries = keys, .keys = keys}) ==
+           AttentionKernel::FusedSoftmax;
+  };
+  CHECK(usable(1, 4, 1024));
+  CHECK(usable(2, 2, 2048));
+  CHECK_FALSE(usable(1, 2, 1024));
+  CHECK_FALSE(usable(3, 2, 1024));
+  CHECK_FALSE(usable(1, 4, 4096));
+  CHECK_FALSE(usable(1, 4, 16));
+  CHECK_FALSE(usable(1, 4, 1023));
+  CHECK(usable_kernel(AttentionKernel::Flash2, {.batch = 1, .heads = 1, .keys = 1023}) ==
+        AttentionKernel::Flash2);
 }
 
 TEST_CASE("other kernels move their operands once, after a launch") {

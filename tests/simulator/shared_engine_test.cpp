@@ -81,6 +81,32 @@ TEST_CASE("the step is as long as the device's chain or the host's, whichever is
   CHECK(report.bubble == Approx(0).margin(1e-12));
 }
 
+TEST_CASE(
+    "a task of several launches is begun after all of them, one of none with the one before") {
+  class Launches : public FixedCosts {
+   public:
+    Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override {
+      Price price = FixedCosts::kernel(kernel, precision, device);
+      price.launches = kernel.name == "parts" ? 3 : kernel.name == "fused" ? 0 : 1;
+      return price;
+    }
+  };
+  ProgramBuilder builder(0);
+  for (const std::string name : {"plain", "parts", "fused", "plain"})
+    builder.kernel({.name = name});
+  const std::vector<Program> programs = {builder.program()};
+  Launches costs;
+  costs.kernels = {{"plain", 0.5_s}, {"parts", 0.5_s}, {"fused", 0.5_s}};
+  const EngineOptions options{.dispatch = 1.0_s};
+  const auto tasks = simulate(programs, costs, one_node(), options).devices[0].tasks;
+  // Launched after 1, 4, 4 and 5 s.
+  CHECK(tasks[1] == TaskSpan{4.0_s, 4.5_s});
+  CHECK(tasks[2] == TaskSpan{4.5_s, 5.0_s});
+  CHECK(tasks[3] == TaskSpan{5.0_s, 5.5_s});
+  // Repeated: five launches a step.
+  CHECK(simulate(programs, costs, one_node(), {.dispatch = 1.0_s, .repeat = true}).step == 5.0_s);
+}
+
 TEST_CASE("a host that waits for what it receives launches the rest after it") {
   // Launching takes 1 s, kernels 1 s and 0.1 s, the transfer 0.5 s.
   ProgramBuilder first(0), second(1);
