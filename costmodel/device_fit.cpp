@@ -80,6 +80,10 @@ std::string_view to_text(AttentionKernel kernel) {
   return "";
 }
 
+bool stores_scores(AttentionKernel attention) {
+  return attention == AttentionKernel::Unfused || attention == AttentionKernel::FusedSoftmax;
+}
+
 std::optional<AttentionKernel> parse_attention_kernel(std::string_view text) {
   for (const AttentionKernel kernel : kAttentionKernels) {
     if (to_text(kernel) == text) return kernel;

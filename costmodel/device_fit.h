@@ -16,6 +16,7 @@ namespace meshwright {
 enum class AttentionKernel { Unfused, FusedSoftmax, Flash1, Flash2, Newest };
 std::string_view to_text(AttentionKernel kernel);
 std::optional<AttentionKernel> parse_attention_kernel(std::string_view text);
+bool stores_scores(AttentionKernel kernel);
 
 // Matrix products; the formula stands in kernel_cost.cpp.
 struct GemmFit {

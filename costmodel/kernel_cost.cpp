@@ -82,15 +82,16 @@ double best_tiled_time(const GemmShape& shape, double rate, const DeviceType& de
   return best;
 }
 
-// Rows that do not start at multiples of 128 bytes are loaded in pieces: NVIDIA's guide asks for
-// sides that are multiples of 64 16-bit elements. How much longer a product then takes is chosen
-// from runs that differ in it: hidden sizes 14400 and 13824 over 8 devices (BigScience, chronicles
-// of the 176B model, "tile and wave quantization").
-double times_longer_unaligned(const GemmShape& shape, const DeviceType& device) {
-  constexpr std::int64_t kAligned = 64;
-  constexpr double kTimesLonger = 1.6;
-  const bool aligned = shape.n % kAligned == 0 && shape.k % kAligned == 0;
-  return aligned || !device.multiprocessors ? 1 : kTimesLonger;
+// Products use tensor cores well only if their sides are multiples of 16 bytes (NVIDIA, "Matrix
+// multiplication background user's guide"), which heads may not be. How much longer the products of
+// scores then take is chosen from runs that differ in it: hidden size 13824 with 128 heads, which
+// are 108 each, against 96 and 64 (BigScience, chronicles of the 176B model).
+double times_longer_odd_heads(const AttentionShape& a, Precision precision,
+                              const DeviceType& device) {
+  constexpr double kTimesLonger = 10;
+  const std::int64_t aligned = 16 / bytes_per_element(precision).value();
+  const bool odd = a.query_size % aligned != 0 || a.value_size % aligned != 0;
+  return odd && device.multiprocessors ? kTimesLonger : 1;
 }
 
 double flops(const GemmShape& shape) {
@@ -173,10 +174,6 @@ double flash_waves(const AttentionShape& a, const DeviceType& device) {
   return std::max(blocks, 1.0) / static_cast<double>(device.multiprocessors->value);
 }
 
-bool stores_scores(AttentionKernel kernel) {
-  return kernel == AttentionKernel::Unfused || kernel == AttentionKernel::FusedSoftmax;
-}
-
 }  // namespace
 
 GemmShape gemm_shape(const Kernel& kernel, Precision precision) {
@@ -249,8 +246,9 @@ Seconds flash_time(const AttentionShape& a, KernelPart part, Precision precision
 Seconds unfused_attention_time(const AttentionShape& a, KernelPart part, Precision precision,
                                const DeviceType& device, const DeviceFit& fit,
                                AttentionKernel kernel) {
+  const double longer = times_longer_odd_heads(a, precision, device);
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    return gemm_time(score_product(a, m, n, k, precision), precision, device, fit);
+    return gemm_time(score_product(a, m, n, k, precision), precision, device, fit) * longer;
   };
   const double bytes = pairs(a) * score_passes(a, part, precision, kernel).bytes;
   const double read_and_written = 2 * pairs(a) * width(precision);
@@ -283,9 +281,7 @@ Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType&
                     const DeviceFit& fit, AttentionKernel attention) {
   const Seconds launch(fit.launch_s);
   if (kernel.kind == KernelKind::Matmul) {
-    const GemmShape shape = gemm_shape(kernel, precision);
-    return gemm_time(shape, precision, device, fit) * times_longer_unaligned(shape, device) +
-           launch;
+    return gemm_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
   }
   if (kernel.kind == KernelKind::Attention) {
     const AttentionShape shape = attention_shape(kernel);

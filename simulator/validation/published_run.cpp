@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
 
 namespace meshwright {
 namespace {
@@ -113,6 +116,26 @@ PublishedRun read_run(const CsvInput& table, std::size_t row) {
   return run;
 }
 
+using Model = std::tuple<std::string, std::string, std::optional<std::int64_t>,
+                         std::optional<std::int64_t>, std::optional<std::int64_t>>;
+Model model_of(const PublishedRun& run) {
+  return {run.source, run.model, run.layers, run.hidden, run.ffn};
+}
+
+void take_heads_from_others(std::vector<PublishedRun>& runs) {
+  std::map<Model, std::set<std::int64_t>> stated;
+  for (const PublishedRun& run : runs) {
+    if (run.heads) stated[model_of(run)].insert(*run.heads);
+  }
+  for (PublishedRun& run : runs) {
+    const auto others = stated.find(model_of(run));
+    if (run.heads || run.model.empty() || others == stated.end()) continue;
+    if (others->second.size() != 1) continue;
+    run.heads = *others->second.begin();
+    run.heads_are_of_others = true;
+  }
+}
+
 }  // namespace
 
 bool PublishedRun::has_option(std::string_view option) const {
@@ -130,6 +153,7 @@ std::string source_of(const PublishedRun& run) {
 std::vector<PublishedRun> read_runs(const CsvInput& table) {
   std::vector<PublishedRun> runs;
   for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(read_run(table, row));
+  take_heads_from_others(runs);
   return runs;
 }
 

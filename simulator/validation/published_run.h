@@ -36,6 +36,9 @@ struct PublishedRun {
   std::optional<Bytes> peak_memory;
   MemoryKind memory_kind = MemoryKind::Unknown;
 
+  // `heads` was not stated by the run itself but by others of its model.
+  bool heads_are_of_others = false;
+
   bool has_option(std::string_view option) const;
   // Trusted and described well enough to be scored: trust A, with known recomputation and
   // precision.
@@ -45,7 +48,9 @@ struct PublishedRun {
 // The part of an id before its number: "bloom" of "bloom-012".
 std::string source_of(const PublishedRun& run);
 
-// Throws InputError for a table that lacks a column or holds what a column cannot.
+// Heads that a run does not state are those of other runs of its model (same source, name and
+// sizes), if all of these agree. Throws InputError for a table that lacks a column or holds what a
+// column cannot.
 std::vector<PublishedRun> read_runs(const CsvInput& table);
 
 }  // namespace meshwright

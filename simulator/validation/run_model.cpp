@@ -76,6 +76,9 @@ std::variant<Model, std::string> model_of(const PublishedRun& run, double dropou
   const auto heads = run.heads ? run.heads : usual_heads(*run.hidden, tp);
   if (!heads) return "heads is not stated, and no usual number of them divides hidden";
   if (!run.heads) assumed.push_back(fmt::format("heads = {}", *heads));
+  if (run.heads_are_of_others) {
+    assumed.push_back(fmt::format("heads = {} as in other runs of the model", *heads));
+  }
   if (!run.vocabulary) assumed.push_back(fmt::format("vocab = {}", kVocabulary));
   const std::int64_t vocabulary = padded(run.vocabulary.value_or(kVocabulary), tp);
   const nlohmann::json config = run.arch == "gpt" ? gpt_config(run, *heads, vocabulary, dropout)

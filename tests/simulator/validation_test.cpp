@@ -186,6 +186,31 @@ TEST_CASE("what a run does not say is assumed and named") {
         std::vector<std::string>{"optimizer sharded over dp = 2 instead of 1"});
 }
 
+TEST_CASE("heads that a run does not state are those of other runs of its model") {
+  using Heads = std::vector<std::optional<std::int64_t>>;
+  const auto found = [](const std::vector<std::pair<std::string, std::string>>& models) {
+    std::string table = kHeader;
+    for (const auto& [model, heads] : models) {
+      std::string row = kSmall;
+      const std::string stated = ",small,gpt,2,256,4,";
+      row.replace(row.find(stated), stated.size(), "," + model + ",gpt,2,256," + heads + ",");
+      table += row;
+    }
+    Heads heads;
+    for (const PublishedRun& run : read_runs(CsvInput::parse(table, "runs.csv"))) {
+      heads.push_back(run.heads);
+      CHECK(run.heads_are_of_others == (run.heads && models[heads.size() - 1].second.empty()));
+    }
+    return heads;
+  };
+  CHECK(found({{"a", ""}, {"a", "8"}, {"a", "8"}, {"b", ""}}) == Heads{8, 8, 8, std::nullopt});
+  CHECK(found({{"a", ""}, {"a", "8"}, {"a", "4"}}) == Heads{std::nullopt, 8, 4});
+  CHECK(found({{"", ""}, {"", "8"}}) == Heads{std::nullopt, 8});
+  PublishedRun run = small_run();
+  run.heads_are_of_others = true;
+  CHECK(plan_of(run).assumed.front() == "heads = 4 as in other runs of the model");
+}
+
 TEST_CASE("the attention kernel is the run's own, or the software's") {
   const auto kernel = [](std::optional<std::string> attention, std::vector<std::string> options,
                          std::string software) {
