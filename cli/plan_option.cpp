@@ -57,10 +57,10 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
       .add_option("--plan", options.plan,
                   "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
                   "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
-                  "sequence_parallel=true,recompute=selective|full|uniform:2|first:3,\n"
+                  "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
                   "offload=activations|optimizer|activations+optimizer,\n"
                   "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
-                  "kernels=executor|flash|unfused,\n"
+                  "kernels=executor|flash|eager|unfused,\n"
                   "gradients=fp32|bf16|fp16")
       ->required();
   command.add_option("--global-batch", options.global_batch, "Samples of a step (of a short form)")

@@ -1,5 +1,7 @@
 #include "costmodel/fitted_costs.h"
 
+#include <algorithm>
+
 #include "costmodel/kernel_cost.h"
 #include "costmodel/transfer_cost.h"
 
@@ -57,7 +59,7 @@ double FittedCosts::times_longer(KernelKind kind) const {
     case KernelKind::Attention:
       return 1 / software_.attention_share;
     default:
-      return software_.row_passes;
+      return software_.compiled ? std::min(software_.row_passes, 1.0) : software_.row_passes;
   }
 }
 

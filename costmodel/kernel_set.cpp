@@ -51,7 +51,8 @@ std::int64_t statistics_of(OpKind kind, KernelSet kernels) {
 }  // namespace
 
 std::optional<KernelSet> parse_kernel_set(std::string_view text) {
-  for (const KernelSet kernels : {KernelSet::Unfused, KernelSet::Flash, KernelSet::Executor}) {
+  for (const KernelSet kernels :
+       {KernelSet::Unfused, KernelSet::Flash, KernelSet::Eager, KernelSet::Executor}) {
     if (text == to_text(kernels)) return kernels;
   }
   return std::nullopt;
@@ -63,6 +64,8 @@ std::string_view to_text(KernelSet kernels) {
       return "unfused";
     case KernelSet::Flash:
       return "flash";
+    case KernelSet::Eager:
+      return "eager";
     case KernelSet::Executor:
       return "executor";
   }
@@ -84,7 +87,7 @@ Saved saved_by(KernelSet kernels, const OpView& view, const DimSizes& sizes, Byt
   saved.workspace = workspace_of(kernels, view.op->kind, shape, element);
   if (view.op->kind == OpKind::Attention && kernels != KernelSet::Unfused) saved.outputs[0] = true;
   // Probabilities take the place of the logits.
-  if (view.op->kind == OpKind::CrossEntropy && kernels == KernelSet::Unfused) {
+  if (view.op->kind == OpKind::CrossEntropy && keeps_probabilities(kernels)) {
     saved.inputs[0] = false;
   }
   return saved;
@@ -100,7 +103,7 @@ Bytes kept_beside(KernelSet kernels, OpKind kind, const OpAttributes& attributes
       if (unfused) return kept_scores(attributes, shape, element);
       break;
     case OpKind::CrossEntropy:
-      if (unfused) return kStatistic * shape.elements;
+      if (keeps_probabilities(kernels)) return kStatistic * shape.elements;
       break;
     case OpKind::LayerNorm:
     case OpKind::RmsNorm:
@@ -113,9 +116,23 @@ Bytes kept_beside(KernelSet kernels, OpKind kind, const OpAttributes& attributes
 }
 
 Bytes workspace_of(KernelSet kernels, OpKind kind, const KeptShape& shape, Bytes element) {
-  if (kernels != KernelSet::Unfused) return 0_B;
-  if (kind == OpKind::Attention) return element * checked_multiply(shape.rows, shape.keys);
-  return kind == OpKind::CrossEntropy ? kStatistic * shape.elements : 0_B;
+  if (kind == OpKind::Attention && kernels == KernelSet::Unfused) {
+    return element * checked_multiply(shape.rows, shape.keys);
+  }
+  const bool copies = kind == OpKind::CrossEntropy && keeps_probabilities(kernels);
+  return copies ? kStatistic * shape.elements : 0_B;
+}
+
+// PyTorch has the gradients of the probabilities' logarithms and of the logits in fp32, before
+// these are cast. Where the loss is split over devices as in Megatron-LM it works in place.
+Bytes loss_gradient_workspace(KernelSet kernels, const KeptShape& shape, Bytes element) {
+  if (kernels != KernelSet::Eager) return 0_B;
+  const Bytes both = 2 * kStatistic * shape.elements;
+  return both - std::min(both, element * shape.elements);
+}
+
+bool keeps_probabilities(KernelSet kernels) {
+  return kernels == KernelSet::Unfused || kernels == KernelSet::Eager;
 }
 
 }  // namespace meshwright

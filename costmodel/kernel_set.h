@@ -17,6 +17,9 @@ enum class KernelSet {
   Unfused,
   // Attention in blocks that keeps one number a row; norms keep their row statistics.
   Flash,
+  // As Flash, but with the loss of PyTorch: logits are copied to fp32, and their probabilities
+  // kept.
+  Eager,
   // Those of Meshwright's executor: as Flash, but what dropout dropped is drawn again.
   Executor,
 };
@@ -33,6 +36,10 @@ Bytes kept_beside(KernelSet kernels, OpKind kind, const OpAttributes& attributes
                   const KeptShape& shape, Bytes element);
 // What it needs while it runs.
 Bytes workspace_of(KernelSet kernels, OpKind kind, const KeptShape& shape, Bytes element);
+// What the loss needs while its backward runs.
+Bytes loss_gradient_workspace(KernelSet kernels, const KeptShape& shape, Bytes element);
+// Whether the loss keeps probabilities instead of the logits.
+bool keeps_probabilities(KernelSet kernels);
 
 struct Saved {
   std::vector<bool> inputs;  // operands kept for the backward

@@ -49,6 +49,7 @@ class SoftwareReader {
     plain("fused_adds", software_.fused_adds);
     if (const auto field = find("loss_launches")) software_.loss_launches = field->integer(1, 1000);
     number("row_passes", software_.row_passes);
+    plain("compiled", software_.compiled);
     if (const auto field = find("attention_share")) {
       software_.attention_share = positive_share(*field);
     }
@@ -60,6 +61,7 @@ class SoftwareReader {
     if (const auto field = find("prefetch")) software_.prefetch = field->integer(0, 1000);
     plain("wide_gradients", software_.wide_gradients);
     plain("copies_gradients", software_.copies_gradients);
+    plain("keeps_products", software_.keeps_products);
     number("dropout", software_.dropout);
     plain("context", software_.context);
     plain("communicator", software_.communicator);
@@ -87,17 +89,9 @@ class SoftwareReader {
 
 }  // namespace
 
-KernelSet kernel_set_of(AttentionKernel attention) {
-  switch (attention) {
-    case AttentionKernel::Unfused:
-    case AttentionKernel::FusedSoftmax:
-      return KernelSet::Unfused;
-    case AttentionKernel::Flash1:
-    case AttentionKernel::Flash2:
-    case AttentionKernel::Newest:
-      return KernelSet::Flash;
-  }
-  return KernelSet::Flash;
+KernelSet kernel_set_of(const Software& software) {
+  if (stores_scores(software.attention)) return KernelSet::Unfused;
+  return software.loss_launches > 1 ? KernelSet::Eager : KernelSet::Flash;
 }
 
 std::vector<Software> read_software(const std::filesystem::path& file) {

@@ -28,8 +28,9 @@ struct Software {
   bool fused_adds = false;         // sums of the forward are part of the kernel behind them
   std::int64_t loss_launches = 1;  // kernels that the loss is computed with, forward or backward
   double row_passes = 1;           // memory that row-wise kernels move, by every operand once
-  double attention_share = 1;      // of the rate of attention alone that training reaches
-  double step_s = 0;               // once a step: input, logging, waiting for all devices
+  bool compiled = false;       // row-wise kernels are fused, and move every operand at most once
+  double attention_share = 1;  // of the rate of attention alone that training reaches
+  double step_s = 0;           // once a step: input, logging, waiting for all devices
   double owner_s = 0;    // of a step for each owner of optimizer state: it sends what it updated
   double slow_down = 0;  // of kernels while a collective of the device is under way
 
@@ -38,6 +39,7 @@ struct Software {
   std::int64_t prefetch = 1;      // buckets that weights are gathered ahead
   bool wide_gradients = true;     // gradients are added up and reduced in fp32
   bool copies_gradients = false;  // 16-bit ones that ZeRO shards, to fp32 in the step
+  bool keeps_products = false;    // of a layer that it recomputes selectively
   double dropout = 0;             // that models of the GPT family are trained with
 
   Bytes context;           // of the device that no allocator sees
@@ -46,8 +48,8 @@ struct Software {
   friend bool operator==(const Software&, const Software&) = default;
 };
 
-// What an attention kernel saves for its backward.
-KernelSet kernel_set_of(AttentionKernel attention);
+// What its kernels save for their backward.
+KernelSet kernel_set_of(const Software& software);
 
 // The file `software.json` of the shipped data; its format stands in data/README.md. The first one
 // is what is assumed where none is named. Throws InputError.

@@ -25,6 +25,7 @@ void add_recompute(const PlanChoices& choices, std::vector<Variant>& variants) {
   const std::pair<const char*, RecomputeChoice> kinds[] = {
       {"recompute=none", {.kind = Recompute::None}},
       {"recompute=selective", {.kind = Recompute::Selective}},
+      {"recompute=products", {.kind = Recompute::Products}},
       {"recompute=full", {.kind = Recompute::Uniform, .layers = 1}}};
   for (const auto& [name, kind] : kinds) {
     variants.push_back(variant(name, choices, [&](PlanChoices& c) { c.recompute = kind; }));

@@ -66,7 +66,8 @@ struct OrderEntry {
 // their gradients. Results that ops outside read stay until those have read them.
 struct RecomputeSegment {
   std::size_t first_op = 0, end_op = 0;  // of one chunk
-  std::vector<std::string> kept;         // tensors of these ops that are not dropped
+  // Tensors of these ops that are not dropped, nor what their kernels keep beside them.
+  std::vector<std::string> kept;
   // Computes everything again, also what no gradient reads, as software does that reruns a layer
   // as it is.
   bool rerun_all = false;

@@ -48,11 +48,12 @@ Schedule parse_schedule(std::string_view key, std::string_view value) {
 RecomputeChoice parse_recompute(std::string_view key, std::string_view value) {
   if (value == "none") return {Recompute::None};
   if (value == "selective") return {Recompute::Selective};
+  if (value == "products") return {Recompute::Products};
   if (value == "full") return {Recompute::Uniform};
   const auto colon = value.find(':');
   const std::string_view name = value.substr(0, colon);
   if (colon == value.npos || (name != "uniform" && name != "first")) {
-    fail(key, value, "none, selective, full, uniform:LAYERS or first:LAYERS");
+    fail(key, value, "none, selective, products, full, uniform:LAYERS or first:LAYERS");
   }
   return {name == "first" ? Recompute::First : Recompute::Uniform,
           whole_number(key, value.substr(colon + 1), 1, kMostLayers)};
@@ -122,7 +123,7 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     parse_offload(choices, key, value);
   } else if (key == "kernels") {
     const auto kernels = parse_kernel_set(value);
-    if (!kernels) fail(key, value, "executor, flash or unfused");
+    if (!kernels) fail(key, value, "executor, flash, eager or unfused");
     choices.kernels = *kernels;
   } else if (key == "gradients") {
     choices.gradient_precision = parse_precision(value);

@@ -15,9 +15,10 @@ namespace meshwright {
 // Interleaved is one forward, one backward with several chunks a stage.
 enum class Schedule { GPipe, OneForwardOneBackward, Interleaved };
 
-// What is computed again in the backward: nothing; attention without its projections; layers in
-// segments of equal size ("full" is one layer each); the first layers of every chunk.
-enum class Recompute { None, Selective, Uniform, First };
+// What is computed again in the backward: nothing; attention without its projections; of every
+// layer all but attention and every other matrix product; layers in segments of equal size ("full"
+// is one layer each); the first layers of every chunk.
+enum class Recompute { None, Selective, Products, Uniform, First };
 struct RecomputeChoice {
   Recompute kind = Recompute::None;
   std::int64_t layers = 1;  // Uniform: of a segment; First: of a chunk

@@ -104,10 +104,42 @@ std::vector<RecomputeSegment> attention_segments(const Model& model) {
   return segments;
 }
 
+// Attention and the first, third ... product of a layer are kept (torchtitan,
+// activation_checkpoint.py: "save the output of every other matmul").
+std::vector<std::string> kept_products(const OpGraph& graph, const Chunk& layer) {
+  std::vector<std::string> kept;
+  bool keeps_next = true;
+  for (std::size_t op = layer.first_op; op < layer.end_op; ++op) {
+    const OpKind kind = graph.ops[op].kind;
+    const bool is_product = kind == OpKind::Matmul;
+    if ((is_product && keeps_next) || kind == OpKind::Attention) {
+      kept.push_back(graph.tensors[graph.ops[op].outputs[0].index()].name);
+    }
+    if (is_product) keeps_next = !keeps_next;
+  }
+  return kept;
+}
+
+std::vector<RecomputeSegment> product_segments(const Model& model,
+                                               const std::vector<Chunk>& chunks) {
+  const OpGraph graph = unroll(model);
+  const Layers layers = find_layers(model);
+  std::vector<RecomputeSegment> segments;
+  for (const Chunk& chunk : chunks) {
+    for (const Chunk& layer : layers_in(layers, chunk)) {
+      segments.push_back({.first_op = layer.first_op,
+                          .end_op = layer.end_op,
+                          .kept = kept_products(graph, layer)});
+    }
+  }
+  return segments;
+}
+
 std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Model& model,
                                             const std::vector<Chunk>& chunks) {
   std::vector<RecomputeSegment> segments;
   if (choices.recompute.kind == Recompute::Selective) segments = attention_segments(model);
+  if (choices.recompute.kind == Recompute::Products) segments = product_segments(model, chunks);
   const Layers layers = find_layers(model);
   const auto count = static_cast<std::size_t>(choices.recompute.layers);
   for (const Chunk& chunk : chunks) {

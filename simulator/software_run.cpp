@@ -6,7 +6,7 @@ PlanChoices choices_of(const Software& software) {
   return {.bucket = software.bucket,
           .overlap = software.overlap_gradients,
           .prefetch = software.prefetch,
-          .kernels = kernel_set_of(software.attention)};
+          .kernels = kernel_set_of(software)};
 }
 
 EngineOptions engine_options_of(const Software& software) {

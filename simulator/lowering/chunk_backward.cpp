@@ -283,14 +283,18 @@ void ChunkLowering::backward_loss(std::size_t op) {
   const View dx = gradient_target(entry.inputs[0]);
   KernelDraft call(KernelKind::Loss, KernelPart::InputGradient, entry);
   call.kernel().first_row = first_class(op);
-  // Unfused, it has the probabilities.
-  if (plan_.kernels == KernelSet::Unfused) {
+  if (keeps_probabilities(plan_.kernels)) {
     call.read(kept_numbers.back());
   } else {
     call.read(logits, shape);
   }
   call.read(labels, as_row(labels.operand));
-  emit(call.read(kept_numbers[0]).read(kept_numbers[1]).write(dx, shape));
+  call.read(kept_numbers[0]).read(kept_numbers[1]).write(dx, shape);
+  add_workspace(op,
+                loss_gradient_workspace(plan_.kernels, {.elements = element_count(shape)},
+                                        bytes_per_element(BufferElement::Real, plan_.precision)),
+                call);
+  emit(call);
   gradients_[entry.inputs[0]].whole = dx;
 }
 

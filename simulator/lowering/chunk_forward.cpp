@@ -151,8 +151,12 @@ void ChunkLowering::keep(std::size_t op, const KeptShape& shape,
 void ChunkLowering::add_workspace(std::size_t op, const KeptShape& shape, KernelDraft& call) {
   const GraphOp& entry = graph_.ops[op];
   const Bytes element = bytes_per_element(BufferElement::Real, plan_.precision);
-  const Bytes bytes = workspace_of(plan_.kernels, entry.kind, shape, element);
+  add_workspace(op, workspace_of(plan_.kernels, entry.kind, shape, element), call);
+}
+
+void ChunkLowering::add_workspace(std::size_t op, Bytes bytes, KernelDraft& call) {
   if (bytes == 0_B) return;
+  const GraphOp& entry = graph_.ops[op];
   call.write(new_view(entry.name + ".workspace", {bytes.value()}, BufferElement::Byte,
                       Component::Workspace));
 }
@@ -308,7 +312,7 @@ void ChunkLowering::forward_loss(std::size_t op) {
   KernelDraft add(KernelKind::LossSums, KernelPart::Forward, entry);
   add.kernel().first_row = first_class(op);
   add.read(logits, shape).read(labels, rows).read(largest).write(sums);
-  if (plan_.kernels == KernelSet::Unfused) {
+  if (keeps_probabilities(plan_.kernels)) {
     const KeptShape kept{.elements = element_count(logits.operand)};
     keep(op, kept, {});
     add.write(statistics(op).back());

@@ -221,7 +221,12 @@ void ChunkLowering::rerun(const RecomputeSegment& segment) {
   versions_.push_back(std::move(version));
   gathered_.clear();
   rerunning_ = true;
-  for (std::size_t op = segment.first_op; op < segment.end_op; ++op) forward(op);
+  for (std::size_t op = segment.first_op; op < segment.end_op; ++op) {
+    const auto& outputs = graph_.ops[op].outputs;
+    const bool all_kept = std::ranges::all_of(
+        outputs, [&](TensorId tensor) { return versions_.back().kept.contains(tensor); });
+    if (!all_kept) forward(op);
+  }
   rerunning_ = false;
   gathered_.clear();
 }

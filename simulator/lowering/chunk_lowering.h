@@ -116,6 +116,7 @@ class ChunkLowering {
   void keep(std::size_t op, const KeptShape& shape, const std::vector<Statistic>& statistics);
   // What the op's kernel needs while it runs.
   void add_workspace(std::size_t op, const KeptShape& shape, KernelDraft& call);
+  void add_workspace(std::size_t op, Bytes bytes, KernelDraft& call);
   KeptShape attention_shape(std::size_t op);
   void forward_attention(std::size_t op);
   // Batch, heads, queries, keys.

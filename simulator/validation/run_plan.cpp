@@ -89,7 +89,7 @@ AttentionKernel attention_of(const PublishedRun& run, AttentionKernel usual) {
   for (const auto& [option, kernel] : kOptions) {
     if (run.has_option(option)) return kernel;
   }
-  const bool in_blocks = kernel_set_of(usual) == KernelSet::Flash;
+  const bool in_blocks = !stores_scores(usual);
   if (run.attention == "flash") return in_blocks ? usual : AttentionKernel::Flash2;
   if (run.attention == "standard") return in_blocks ? AttentionKernel::Unfused : usual;
   return usual;
@@ -125,10 +125,10 @@ std::optional<std::string> missing_field(const PublishedRun& run) {
   return std::nullopt;
 }
 
-RecomputeChoice recompute_of(const PublishedRun& run) {
+RecomputeChoice recompute_of(const PublishedRun& run, const Software& software) {
   if (run.recompute == "full") return {.kind = Recompute::Uniform, .layers = 1};
-  if (run.recompute == "selective") return {.kind = Recompute::Selective};
-  return {};
+  if (run.recompute != "selective") return {};
+  return {.kind = software.keeps_products ? Recompute::Products : Recompute::Selective};
 }
 
 Precision precision_of(const PublishedRun& run) { return *parse_precision(*run.precision); }
@@ -143,7 +143,7 @@ PlanChoices choices_with(const PublishedRun& run, const Software& software,
   choices.microbatch = *run.micro_batch;
   choices.virtual_stages = run.vpp.value_or(1);
   choices.sequence_parallel = run.sequence_parallel.value_or(false) && *run.tp > 1;
-  choices.recompute = recompute_of(run);
+  choices.recompute = recompute_of(run, software);
   choices.rerun_all = true;
   if (run.has_option("no-overlap")) choices.overlap = false;
   if (!software.wide_gradients) choices.gradient_precision = precision_of(run);
@@ -173,6 +173,8 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   plan.software = named ? *named : software.front();
   if (!named) plan.assumed.push_back(fmt::format("software = {}", plan.software.name));
   plan.software.attention = attention_of(run, plan.software.attention);
+  if (run.has_option("fused-loss")) plan.software.loss_launches = 1;
+  if (run.has_option("compile")) plan.software.compiled = true;
   // fp16 training scales its loss and keeps fp16 gradients where nothing else is said.
   if (run.precision == "fp16") plan.software.wide_gradients = false;
   if (run.has_option("grad-fp32")) plan.software.wide_gradients = true;

@@ -100,11 +100,15 @@ const std::string& owner_of(const Software& software) {
   return software.like.empty() ? software.name : software.like;
 }
 
-// The software of the state that the run's takes its numbers from, with what the run itself says.
+// The run's software with the fitted numbers of the state.
 Software software_of(const RunPlan& run, const State& state) {
-  Software software = *find_software(state.software, owner_of(run.software));
-  software.attention = run.software.attention;
-  software.owner_s = run.software.owner_s;
+  const Software& fitted = *find_software(state.software, owner_of(run.software));
+  Software software = run.software;
+  software.row_passes = fitted.row_passes;
+  software.attention_share = fitted.attention_share;
+  software.dispatch_s = fitted.dispatch_s;
+  software.kernel_gap_s = fitted.kernel_gap_s;
+  software.step_s = fitted.step_s;
   return software;
 }
 

@@ -158,6 +158,9 @@ TEST_CASE("a software that moves memory twice takes twice as long after the laun
   CHECK(once == Approx(launch + 6e6 / (900e9 * 0.85)).epsilon(1e-12));
   software.row_passes = 2;
   CHECK(time() == Approx(launch + 2 * (once - launch)).epsilon(1e-12));
+  software.compiled = true;
+  CHECK(time() == Approx(once).epsilon(1e-12));
+  software.compiled = false;
   software.kernel_gap_s = 5e-6;
   CHECK(time() == Approx(launch + 5e-6 + 2 * (once - launch)).epsilon(1e-12));
   software.fused_adds = true;  // the gap belongs to a launch

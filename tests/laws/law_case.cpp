@@ -18,8 +18,10 @@ namespace {
 
 constexpr std::int64_t kSequence = 12;  // any tp up to 4 divides it
 
-// 0 to 5: none, attention, every layer, two layers, the first of a chunk, every layer as a whole.
-constexpr std::array kRecompute = {"none", "selective", "full", "uniform:2", "first:1", "full"};
+// 0 to 6: none, attention, every layer, two layers, the first of a chunk, every layer as a whole,
+// layers but for attention and products.
+constexpr std::array kRecompute = {"none",    "selective", "full",    "uniform:2",
+                                   "first:1", "full",      "products"};
 constexpr std::int64_t kRerunAll = 5;
 
 constexpr std::array kOffload = {"none", "activations", "optimizer", "activations+optimizer"};

@@ -17,8 +17,8 @@ TEST_CASE("what is computed again changes no bit of a plan") {
          {"microbatch=2", "dp=2,zero=3,microbatch=1,bucket=3 KiB", "tp=2,microbatch=1",
           "pp=3,microbatch=1", "dp=2,tp=2,pp=2,virtual_stages=3,zero=2,microbatch=1"}) {
       const Trained kept = train(model, small_plan(rest, model, 4, 8, precision));
-      for (const std::string recompute :
-           {"selective", "full", "uniform:2", "uniform:4", "first:1", "full,rerun_all=true"}) {
+      for (const std::string recompute : {"selective", "products", "full", "uniform:2", "uniform:4",
+                                          "first:1", "full,rerun_all=true"}) {
         CAPTURE(rest, recompute);
         const std::string choices = rest + ",recompute=" + recompute;
         CHECK(same_bits(kept, train(model, small_plan(choices, model, 4, 8, precision))));

@@ -110,6 +110,10 @@ TEST_CASE("our kernels keep 16 sbh numbers of a layer, 4 sb of its norms and asb
       CHECK(kept("recompute=none") == form.whole(z) + form.rows(z) + form.split(z) + form.lse(z));
       CHECK(kept("recompute=selective") == form.whole(z) + form.rows(z) + form.split(z));
       CHECK(kept("recompute=full") == z.sbh() * form.element);
+      // The layer's input, queries, keys and values, what attention makes of them, and the wide
+      // product of the feed-forward.
+      CHECK(kept("recompute=products") ==
+            z.sbh() * form.element + (3 + 1 + 4) * z.sbh() / z.t * form.element + form.lse(z));
       CHECK(kept("sequence_parallel=true") ==
             (form.whole(z) + form.rows(z)) / z.t + form.split(z) + form.lse(z));
       CHECK(kept("sequence_parallel=true,recompute=selective") ==
@@ -117,6 +121,27 @@ TEST_CASE("our kernels keep 16 sbh numbers of a layer, 4 sb of its norms and asb
       CHECK(kept("sequence_parallel=true,recompute=full") == z.sbh() / z.t * form.element);
     }
   }
+}
+
+// Of a vocabulary of v. PyTorch's loss has a copy of the logits and their probabilities in fp32.
+TEST_CASE("a loss that is not fused keeps probabilities in fp32, and needs as much again") {
+  const Sizes z{.s = 16, .b = 2, .h = 32, .a = 4};
+  const auto logits = [&](const std::string& kernels) {
+    return program_of(z, 1, "kernels=" + kernels, Precision::BF16);
+  };
+  const std::int64_t numbers = z.s * z.b * SmallGpt{}.vocabulary;
+  CHECK(held(logits("eager")) - held(logits("flash")) == (4 - 2) * numbers);
+  const auto workspace = [&](const std::string& kernels) {
+    std::vector<std::int64_t> sizes;
+    for (const Buffer& buffer : logits(kernels).buffers) {
+      if (buffer.component == Component::Workspace) sizes.push_back(buffer.count);
+    }
+    return sizes;
+  };
+  CHECK(workspace("flash").size() + 2 == workspace("eager").size());
+  const auto eager = workspace("eager");
+  CHECK(std::count(eager.begin(), eager.end(), 4 * numbers) == 1);
+  CHECK(std::count(eager.begin(), eager.end(), (4 + 4 - 2) * numbers) == 1);
 }
 
 // The arena holds weights, gradients and two moments of a layer besides: 12 h^2 + 13 h parameters

@@ -105,8 +105,8 @@ TEST_CASE("a wrong short form names the key") {
                 .c_str());
   }
   refused("recompute=some",
-          "plan: recompute: expected none, selective, full, uniform:LAYERS or first:LAYERS, "
-          "found \"some\"");
+          "plan: recompute: expected none, selective, products, full, uniform:LAYERS or "
+          "first:LAYERS, found \"some\"");
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");

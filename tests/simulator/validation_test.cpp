@@ -149,7 +149,7 @@ TEST_CASE("a run is expressed as model, cluster and choices") {
   CHECK(plan.choices.microbatch == 1);
   CHECK(plan.choices.recompute == RecomputeChoice{Recompute::Uniform, 1});
   CHECK(plan.choices.gradient_precision == Precision::BF16);
-  CHECK(plan.choices.kernels == KernelSet::Flash);
+  CHECK(plan.choices.kernels == KernelSet::Eager);
   CHECK(plan.software.name == "megatron-core");
   CHECK(plan.software.attention == AttentionKernel::Flash2);
   CHECK(plan.batch.precision == Precision::BF16);
@@ -209,6 +209,23 @@ TEST_CASE("heads that a run does not state are those of other runs of its model"
   PublishedRun run = small_run();
   run.heads_are_of_others = true;
   CHECK(plan_of(run).assumed.front() == "heads = 4 as in other runs of the model");
+}
+
+TEST_CASE("a run says whether its loss is fused, and its kernels compiled") {
+  PublishedRun run = small_run();
+  run.options = {"fused-loss", "compile"};
+  const RunPlan plan = plan_of(run);
+  CHECK(plan.choices.kernels == KernelSet::Flash);
+  CHECK(plan.software.compiled);
+  CHECK_FALSE(plan_of(small_run()).software.compiled);
+}
+
+TEST_CASE("what is recomputed selectively depends on the software") {
+  PublishedRun run = small_run();
+  run.recompute = "selective";
+  CHECK(plan_of(run).choices.recompute.kind == Recompute::Selective);
+  run.software = "fsdp2";
+  CHECK(plan_of(run).choices.recompute.kind == Recompute::Products);
 }
 
 TEST_CASE("the attention kernel is the run's own, or the software's") {
