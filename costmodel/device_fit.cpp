@@ -18,6 +18,15 @@ void visit(GemmFit& gemm, const std::string& prefix, const Visit& each) {
   each(prefix + ".tile_load", gemm.tile_load);
   each(prefix + ".quantization", gemm.quantization);
   each(prefix + ".memory_share", gemm.memory_share);
+  each(prefix + ".split_share", gemm.split_share);
+  each(prefix + ".heat_slow_down", gemm.heat_slow_down);
+  each(prefix + ".heat_s", gemm.heat_s);
+}
+
+void visit(CastFit& cast, const Visit& each) {
+  each("cast.share", cast.share);
+  each("cast.base_s", cast.base_s);
+  each("cast.cache_gain", cast.cache_gain);
 }
 
 void visit(FlashFit& flash, const std::string& prefix, const Visit& each) {
@@ -43,6 +52,7 @@ void visit(DeviceFit& fit, const Visit& each) {
   each("sustained", fit.sustained);
   visit(fit.gemm, "gemm", each);
   if (fit.gemm_fp8) visit(*fit.gemm_fp8, "gemm_fp8", each);
+  if (fit.cast) visit(*fit.cast, each);
   for (auto& [kernel, flash] : fit.flash) {
     visit(flash, "flash." + std::string(to_text(kernel)), each);
   }
@@ -102,6 +112,7 @@ bool set_fit_value(DeviceFit& fit, std::string_view name, double value) {
   if (set_if_there(fit, name, value)) return true;
   DeviceFit larger = fit;
   if (name.starts_with("gemm_fp8.")) larger.gemm_fp8.emplace();
+  if (name.starts_with("cast.")) larger.cast.emplace();
   if (name.starts_with("links.in_switch.")) larger.links.in_switch.emplace();
   if (constexpr std::string_view kFlash = "flash."; name.starts_with(kFlash)) {
     const std::string_view rest = name.substr(kFlash.size());
@@ -129,7 +140,10 @@ DeviceFit formula_fit(const DeviceType& device) {
                    .ramp = 100,
                    .tile_load = 20,
                    .quantization = 0.5,
-                   .memory_share = 0.8},
+                   .memory_share = 0.8,
+                   .split_share = 1.5,
+                   .heat_slow_down = 0.2,
+                   .heat_s = 5e-3},
           .flash = {{AttentionKernel::Flash2,
                      {.forward_share = 0.6,
                       .backward_share = 0.5,

@@ -25,7 +25,20 @@ struct GemmFit {
   double tile_load = 0;     // elements of a tile's side at which loading costs as much as computing
   double quantization = 0;  // 0: the last wave is free, 1: it takes as long as a full one
   double memory_share = 0;  // of the memory bandwidth
+  double split_share = 0;   // of it, by sums of parts of K: above 1 where these stay in the cache
+  // How much longer a benchmark finds a product that lasts, and how long is half of that: a device
+  // that reaches its power limit lowers its clocks. In training `sustained` says how far.
+  double heat_slow_down = 0;
+  double heat_s = 0;
   friend bool operator==(const GemmFit&, const GemmFit&) = default;
+};
+
+// Operands from 16 to 8 bits.
+struct CastFit {
+  double share = 0;  // of the memory bandwidth
+  double base_s = 0;
+  double cache_gain = 1;  // times as fast where operand and result fit into the cache
+  friend bool operator==(const CastFit&, const CastFit&) = default;
 };
 
 // Attention in blocks.
@@ -69,6 +82,7 @@ struct DeviceFit {
   double sustained = 1;
   GemmFit gemm;                     // 16-bit and wider
   std::optional<GemmFit> gemm_fp8;  // none: as `gemm`
+  std::optional<CastFit> cast;      // none: two kernels that only move memory
   std::map<AttentionKernel, FlashFit> flash;
   LinkFit links;
   friend bool operator==(const DeviceFit&, const DeviceFit&) = default;

@@ -29,10 +29,14 @@ Seconds memory_time(double bytes, double share, const DeviceType& device) {
 struct Tile {
   double m = 0, n = 0;
 };
-constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{128, 128}, Tile{256, 64},
-                               Tile{64, 256},  Tile{128, 64},  Tile{64, 128},  Tile{64, 64}};
-constexpr int kMostSplits = 8;          // parts of K that are computed side by side
-constexpr double kShortestSplit = 256;  // elements of K
+constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{128, 128},
+                               Tile{128, 64},  Tile{64, 128},  Tile{64, 64}};
+constexpr std::array kSplits = {1, 2, 3, 4, 6, 8, 12, 16};  // parts of K, computed side by side
+// The shortest part worth an addition of its own; where tiles alone fill the device, libraries
+// split only long sums: A100's cuBLAS between K of 5120 and 7168, in two (published/kernels.csv).
+constexpr double kShortestPart = 256, kShortestPartIfFull = 3072;
+// Assumed: what it takes to begin to add the parts up.
+constexpr double kSplitStart = 1e-6;
 // Arithmetic and memory traffic overlap, but not completely: together they take the norm of
 // this order of both.
 constexpr double kOverlapNorm = 4;
@@ -51,32 +55,37 @@ double both(double a, double b) {
 // each costs a start and an end, as if K were longer.
 double tiled_time(const GemmShape& shape, Tile tile, int splits, double rate,
                   double multiprocessors, const GemmFit& fit) {
-  const double k = static_cast<double>(shape.k) / splits + fit.ramp;
-  const double blocks = std::ceil(static_cast<double>(shape.m) / tile.m) *
-                        std::ceil(static_cast<double>(shape.n) / tile.n) *
-                        static_cast<double>(shape.batch) * splits;
-  const double waves = blocks / multiprocessors;
-  const double counted = waves < 1 ? 1
-                                   : std::pow(std::ceil(waves), fit.quantization) *
-                                         std::pow(waves, 1 - fit.quantization);
+  const double tiles = std::ceil(static_cast<double>(shape.m) / tile.m) *
+                       std::ceil(static_cast<double>(shape.n) / tile.n) *
+                       static_cast<double>(shape.batch);
+  double k = static_cast<double>(shape.k);
+  if (splits > 1) {
+    k = std::max(k / splits, tiles < multiprocessors ? kShortestPart : kShortestPartIfFull);
+  }
+  const double waves = tiles * splits / multiprocessors;
+  const double counted =
+      waves < 1 ? 1 : waves * std::pow(std::ceil(waves) / waves, fit.quantization);
   const auto loading = [&](Tile t) { return 1 + fit.tile_load * (1 / t.m + 1 / t.n); };
   const double one = rate * fit.share / multiprocessors * (loading(kTiles.front()) / loading(tile));
-  return counted * 2 * tile.m * tile.n * k / one;
+  return counted * 2 * tile.m * tile.n * (k + fit.ramp) / one;
 }
 
-// The best tile and number of splits; splits write and read their sums in fp32 besides.
+// The best tile and number of parts of K, which fill a last wave or a device that has few tiles
+// (NVIDIA, CUTLASS, "Efficient GEMM in CUDA", on split-K); the parts write and read their sums in
+// fp32 besides, mostly in the cache.
 double best_tiled_time(const GemmShape& shape, double rate, const DeviceType& device,
                        const GemmFit& fit) {
   const auto multiprocessors = static_cast<double>(device.multiprocessors->value);
   const double sums = 8.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
                       static_cast<double>(shape.n);
   double best = std::numeric_limits<double>::infinity();
-  for (const Tile tile : kTiles) {
-    for (int splits = 1; splits <= kMostSplits; splits *= 2) {
-      if (splits > 1 && static_cast<double>(shape.k) / splits < kShortestSplit) break;
-      const double extra =
-          splits == 1 ? 0 : memory_time(sums * splits, fit.memory_share, device).value();
-      best = std::min(best, tiled_time(shape, tile, splits, rate, multiprocessors, fit) + extra);
+  for (const int splits : kSplits) {
+    if (splits > 1 && static_cast<double>(shape.k) <= kShortestPart) break;
+    const double adding =
+        splits == 1 ? 0 : memory_time(sums * splits, fit.split_share, device).value() + kSplitStart;
+    if (adding >= best) break;
+    for (const Tile tile : kTiles) {
+      best = std::min(best, tiled_time(shape, tile, splits, rate, multiprocessors, fit) + adding);
     }
   }
   return best;
@@ -100,13 +109,36 @@ double flops(const GemmShape& shape) {
 }
 
 // Operands arrive in 16 bits: the moving one (not the weight, which is cast once a step) is read,
-// its largest value found, read again and written in 8, by two kernels.
+// its largest value found, read again and written in 8, by two kernels. What fits into the cache
+// is there the second time; of what does not, less and less, as what is read last drives out what
+// is needed first.
 Seconds cast_time(const GemmShape& shape, const DeviceType& device, const DeviceFit& fit) {
-  constexpr double kBytesPerElement = 2 + 2 + 1;
+  constexpr double kMoved = 2 + 2 + 1, kHeld = 2 + 1;  // bytes of an element
+  const CastFit cast =
+      fit.cast.value_or(CastFit{.share = fit.memory_share, .base_s = 2 * fit.launch_s});
   const double elements = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
                           static_cast<double>(shape.k);
-  return memory_time(elements * kBytesPerElement, fit.memory_share, device) +
-         Seconds(2 * fit.launch_s);
+  const double cache = device.l2 ? static_cast<double>(device.l2->value.value()) : 0;
+  const double cached = cache > 0 ? std::clamp(2 - elements * kHeld / cache, 0.0, 1.0) : 0;
+  return memory_time(elements * kMoved * (1 - cached * (1 - 1 / cast.cache_gain)), cast.share,
+                     device) +
+         Seconds(cast.base_s);
+}
+
+const GemmFit& gemm_fit(const DeviceFit& fit, Precision precision) {
+  return precision == Precision::FP8 && fit.gemm_fp8 ? *fit.gemm_fp8 : fit.gemm;
+}
+
+double product_time(const GemmShape& shape, double rate, const DeviceType& device,
+                    const GemmFit& fit) {
+  const double arithmetic =
+      device.multiprocessors
+          ? best_tiled_time(shape, rate, device, fit)
+          : flops(shape) / (rate * fit.share) *
+                (1 + fit.ramp / static_cast<double>(std::max<std::int64_t>(shape.k, 1)));
+  return both(
+      arithmetic,
+      memory_time(static_cast<double>(shape.moved.value()), fit.memory_share, device).value());
 }
 
 GemmShape score_product(const AttentionShape& a, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -209,18 +241,17 @@ AttentionShape attention_shape(const Kernel& kernel) {
 
 Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
                   const DeviceFit& fit) {
-  const bool narrow = precision == Precision::FP8 && fit.gemm_fp8;
-  const GemmFit& gemm = narrow ? *fit.gemm_fp8 : fit.gemm;
-  const double rate = compute_rate(device, fit, precision);
-  const double arithmetic =
-      device.multiprocessors
-          ? best_tiled_time(shape, rate, device, gemm)
-          : flops(shape) / (rate * gemm.share) *
-                (1 + gemm.ramp / static_cast<double>(std::max<std::int64_t>(shape.k, 1)));
-  const Seconds memory =
-      memory_time(static_cast<double>(shape.moved.value()), gemm.memory_share, device);
-  return Seconds(both(arithmetic, memory.value())) +
-         (precision == Precision::FP8 ? cast_time(shape, device, fit) : Seconds(0));
+  const Seconds product(
+      product_time(shape, compute_rate(device, fit, precision), device, gemm_fit(fit, precision)));
+  return precision == Precision::FP8 ? product + cast_time(shape, device, fit) : product;
+}
+
+Seconds benchmarked_gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
+                              const DeviceFit& fit) {
+  const GemmFit& gemm = gemm_fit(fit, precision);
+  const double cool = product_time(shape, peak_of(device, precision).value(), device, gemm);
+  const Seconds product(cool * (1 + gemm.heat_slow_down * cool / (cool + gemm.heat_s)));
+  return precision == Precision::FP8 ? product + cast_time(shape, device, fit) : product;
 }
 
 // FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1): 2 products forward; backward repeats the

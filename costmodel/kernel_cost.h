@@ -31,6 +31,10 @@ AttentionShape attention_shape(const Kernel& kernel);
 // How long kernels take on a device, alone. Without the launch, which kernel_time adds.
 Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
                   const DeviceFit& fit);
+// What a benchmark finds that repeats a product a few times: not the clocks of training, but lower
+// ones for products that last.
+Seconds benchmarked_gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
+                              const DeviceFit& fit);
 Seconds flash_time(const AttentionShape& shape, KernelPart part, Precision precision,
                    const DeviceType& device, const DeviceFit& fit, AttentionKernel kernel);
 // Kernels that the host launches for it: one, or each product and pass over the score matrix.

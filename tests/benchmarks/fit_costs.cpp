@@ -3,21 +3,30 @@
 // the other half predicted.
 //
 //   cmake --build --preset release --target fit_costs
-//   build/release/tests/benchmarks/fit_costs [--write]
+//   build/release/tests/benchmarks/fit_costs [--only products|attention|transfers] [--write]
+//   [--tables FOLDER]
 //
+// The folder has kernels.csv and collectives.csv, if not data/published: what nodes carry between
+// them is in tables that may not be passed on. Without these the network is kept as the file has
+// it, and so is everything that --only leaves out.
 // What kernel tables cannot tell (clocks under load, what networks carry in training) is kept as
 // the file has it; fit_runs fits it.
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "costmodel/cluster_name.h"
 #include "costmodel/fit_file.h"
 #include "costmodel/json_input.h"
 #include "costmodel/transfer_cost.h"
+#include "tests/benchmarks/held_out.h"
 #include "tests/benchmarks/minimize.h"
 #include "tests/benchmarks/published_kernels.h"
 
@@ -32,6 +41,8 @@ struct Target {
   std::string preset;                               // data/clusters
   std::vector<std::string> devices;                 // that use it
   std::vector<std::string> gemm, attention, links;  // `gpu` in the tables
+  // Whether fit_runs knows `sustained`, of it or its next of kin.
+  bool has_runs = true;
 };
 const std::vector<Target> kTargets = {
     {"a100",
@@ -52,60 +63,33 @@ const std::vector<Target> kTargets = {
     {"b300", "b300", {"b300-sxm"}, {"B300"}, {"B300"}, {"B300"}},
     {"gb200", "gb200-nvl72", {"gb200"}, {"GB200"}, {"GB200"}, {"GB200"}},
     {"gb300", "gb300-nvl72", {"gb300"}, {"GB300"}, {"GB300"}, {"GB300"}},
-    {"l40s", "l40s", {"l40s"}, {"L40S"}, {"L40S"}, {"L40S"}},
+    {"l40s", "l40s", {"l40s"}, {"L40S"}, {"L40S"}, {"L40S"}, false},
 };
 
 bool among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Rows by turns: what is fitted and what is predicted.
-template <class Row>
-struct Halves {
-  std::vector<Row> fitted, held;
-};
-template <class Row>
-Halves<Row> halves(const std::vector<Row>& rows) {
-  Halves<Row> result;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    (i % 2 == 0 ? result.fitted : result.held).push_back(rows[i]);
-  }
-  return result;
-}
-
-template <class Row, class Predict>
-double mean_error(const std::vector<Row>& rows, const Predict& predict) {
-  double sum = 0;
-  for (const Row& row : rows) sum += std::abs(predict(row) / row.time - 1);
-  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
-}
-
-// Of logarithms: to be half as long is as wrong as to be twice as long.
-template <class Row, class Predict>
-double mean_log_error(const std::vector<Row>& rows, const Predict& predict) {
-  double sum = 0;
-  for (const Row& row : rows) sum += std::abs(std::log(predict(row) / row.time));
-  return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
-}
-
-template <class Row, class Predict>
-void print_errors(const std::string& what, const Halves<Row>& rows, const Predict& predict) {
-  if (rows.held.empty()) return;
-  fmt::print("  {:<34} {:>5} rows  fitted {:5.1f} %  held out {:5.1f} %\n", what,
-             rows.fitted.size() + rows.held.size(), 100 * mean_error(rows.fitted, predict),
-             100 * mean_error(rows.held, predict));
-}
-
-// Shares of what there is are at most 1 (the switch saves half of an all-reduce's volume: 2), a
-// launch takes a few microseconds, the blocks on a causal mask's edge are not longer than most
-// sequences.
+// Shares of what there is are at most 1 (the switch saves half of an all-reduce's volume: 2; the
+// cache moves sums of products several times as fast as the memory), a launch takes a few
+// microseconds, the blocks on a causal mask's edge are not longer than most sequences, and power
+// limits act within a tenth of a second.
 bool physical(const DeviceFit& fit) {
+  struct Bounds {
+    std::string_view ending;
+    double least = 0, most = 0;
+  };
+  constexpr std::array kBounds = {
+      Bounds{"in_switch.share", 0, 2}, Bounds{"split_share", 0.1, 10},
+      Bounds{"share", 0, 1},           Bounds{"quantization", 0, 1},
+      Bounds{"launch_s", 1e-6, 10e-6}, Bounds{"causal_ramp", 0, 1000},
+      Bounds{"tile_load", 0, 400},     Bounds{"heat_slow_down", 0, 1},
+      Bounds{"heat_s", 1e-5, 0.1},     Bounds{"cast.base_s", 2e-6, 20e-6},
+      Bounds{"cast.cache_gain", 1, 10}};
   for (const auto& [name, value] : fit_values(fit)) {
-    const double most = name == "links.in_switch.share" ? 2 : 1;
-    if ((name.ends_with("share") || name.ends_with("quantization")) && value > most) return false;
-    if (name == "launch_s" && (value < 1e-6 || value > 10e-6)) return false;
-    if (name.ends_with("causal_ramp") && value > 1000) return false;
-    if (name.ends_with("tile_load") && value > 128) return false;
+    const auto* bounds = std::ranges::find_if(
+        kBounds, [&](const Bounds& each) { return name.ends_with(each.ending); });
+    if (bounds != kBounds.end() && (value < bounds->least || value > bounds->most)) return false;
   }
   return true;
 }
@@ -159,18 +143,30 @@ void fit_gemm(const Target& target, const PublishedKernels& published, DeviceFit
   const auto split = halves(rows);
   const auto predict = [&](const DeviceFit& by) {
     return [&](const MeasuredGemm& row) {
-      return gemm_time(row.shape, precision, device, by) + Seconds(by.launch_s);
+      return benchmarked_gemm_time(row.shape, precision, device, by) + Seconds(by.launch_s);
     };
   };
   const std::string prefix = precision == Precision::FP8 ? "gemm_fp8" : "gemm";
-  if (precision == Precision::FP8) fit.gemm_fp8 = fit.gemm;
-  std::vector<std::string> names = {prefix + ".share", prefix + ".ramp", prefix + ".tile_load",
-                                    prefix + ".quantization", prefix + ".memory_share"};
-  if (precision != Precision::FP8) names.push_back("launch_s");
-  Search(fit, names).run([&](const DeviceFit& by) {
-    return mean_log_error(split.fitted, predict(by));
-  });
+  std::vector<std::string> names;
+  for (const char* number : {".share", ".ramp", ".tile_load", ".quantization", ".memory_share",
+                             ".split_share", ".heat_slow_down", ".heat_s"}) {
+    names.push_back(prefix + number);
+  }
+  if (precision == Precision::FP8) {
+    fit.gemm_fp8 = fit.gemm;
+    fit.cast = CastFit{.share = 0.6, .base_s = 8e-6, .cache_gain = 1.5};
+    names.insert(names.end(), {"cast.share", "cast.base_s", "cast.cache_gain"});
+  } else {
+    names.push_back("launch_s");
+  }
+  for (int round = 0; round < 2; ++round) {
+    Search(fit, names).run([&](const DeviceFit& by) {
+      return mean_log_error(split.fitted, predict(by));
+    });
+  }
   print_errors(fmt::format("gemm {}", to_text(precision)), split, predict(fit));
+  print_errors("  m from 512", only(split, [](const auto& row) { return row.shape.m >= 512; }),
+               predict(fit));
 }
 
 std::vector<MeasuredAttention> attention_rows(const std::vector<std::string>& gpus,
@@ -292,13 +288,10 @@ void fit_links(const Target& target, const std::vector<MeasuredTransfer>& publis
   print_errors("collectives in a node, all sizes", split, predict(fit));
   for (const TransferKind kind : {TransferKind::AllReduce, TransferKind::AllGather,
                                   TransferKind::ReduceScatter, TransferKind::AllToAll}) {
-    Halves<MeasuredTransfer> some;
     const auto wanted = [&](const MeasuredTransfer& row) {
       return row.kind == kind && row.size >= 1_MiB;
     };
-    std::copy_if(split.fitted.begin(), split.fitted.end(), std::back_inserter(some.fitted), wanted);
-    std::copy_if(split.held.begin(), split.held.end(), std::back_inserter(some.held), wanted);
-    print_errors(fmt::format("  {} from 1 MiB", to_text(kind)), some, predict(fit));
+    print_errors(fmt::format("  {} from 1 MiB", to_text(kind)), only(split, wanted), predict(fit));
   }
 }
 
@@ -310,6 +303,7 @@ void fit_network(const std::vector<MeasuredTransfer>& published, Fits& fits) {
       rows.push_back(row);
     }
   }
+  if (rows.empty()) return;
   const auto split = halves(rows);
   const auto predict = [&](const NetworkFit& network) {
     return [&, network](const MeasuredTransfer& row) {
@@ -333,53 +327,91 @@ void fit_network(const std::vector<MeasuredTransfer>& published, Fits& fits) {
   print_errors("all-reduce, 2 and 4 nodes, from 1 MiB", split, predict(fits.network));
 }
 
-Fits fit_all(const PublishedKernels& kernels, const std::vector<MeasuredTransfer>& transfers) {
-  Fits fits{.network_sources =
-                "nccl-tests of two A100 nodes (Oracle), bus bandwidths of four B200 nodes "
-                "(ml-engineering, network chapter)"};
-  for (const Target& target : kTargets) {
-    fmt::print("{}\n", target.fit);
-    DeviceFit fit = formula_fit(device_of(target));
-    fit.name = target.fit;
-    fit.devices = target.devices;
-    fit.sources =
-        "data/published/kernels.csv, collectives.csv: aiconfigurator, SimuMax, flash-attention "
-        "figures, LLMCompass";
-    fit.flash.clear();
-    fit_gemm(target, kernels, fit, Precision::BF16);
-    fit_gemm(target, kernels, fit, Precision::FP8);
-    for (const auto kernel :
-         {AttentionKernel::Newest, AttentionKernel::Flash1, AttentionKernel::Flash2}) {
-      fit_attention(target, kernels, kernel, fit);
-    }
-    fit_links(target, transfers, fit);
-    fits.devices.push_back(fit);
+struct Options {
+  bool write = false;
+  std::optional<std::string> only;
+  std::filesystem::path tables = kData / "published";
+  bool wants(std::string_view part) const { return !only || *only == part; }
+};
+
+Options options_of(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--write") options.write = true;
+    if (word == "--only" && i + 1 < argc) options.only = argv[++i];
+    if (word == "--tables" && i + 1 < argc) options.tables = argv[++i];
   }
-  fit_network(transfers, fits);
-  return fits;
+  return options;
 }
 
-Fits with_kept(Fits fits, const Fits& before) {
-  fits.network.share = before.network.share;
-  for (DeviceFit& fit : fits.devices) {
-    for (const DeviceFit& old : before.devices) {
-      if (old.name == fit.name) fit.sustained = old.sustained;
-    }
+void fit_all_attention(const Target& target, const PublishedKernels& kernels, DeviceFit& fit) {
+  fit.flash.clear();
+  for (const auto kernel :
+       {AttentionKernel::Newest, AttentionKernel::Flash1, AttentionKernel::Flash2}) {
+    fit_attention(target, kernels, kernel, fit);
   }
-  return fits;
+}
+
+// What the file has, or where it has nothing the formula's numbers.
+DeviceFit start_of(const Target& target, const Fits& before) {
+  const auto old = std::ranges::find(before.devices, target.fit, &DeviceFit::name);
+  DeviceFit fit = old != before.devices.end() ? *old : formula_fit(device_of(target));
+  fit.name = target.fit;
+  fit.devices = target.devices;
+  fit.sources =
+      "data/published/kernels.csv, collectives.csv: aiconfigurator, SimuMax, flash-attention "
+      "figures, LLMCompass";
+  return fit;
+}
+
+// The clocks at which a benchmark finds products that take 10 ms, by those of short ones: it
+// repeats each nine times (aiconfigurator, collector), so the device has then computed as long as
+// a power limit takes to act.
+double clocks_under_load(const GemmFit& gemm) {
+  constexpr double kLong = 10e-3;
+  return 1 / (1 + gemm.heat_slow_down * kLong / (kLong + gemm.heat_s));
+}
+
+// A fit does not depend on the one before: every part starts from the formula's numbers.
+DeviceFit fitted(const Target& target, const Options& options, const PublishedKernels& kernels,
+                 const std::vector<MeasuredTransfer>& transfers, const Fits& before) {
+  DeviceFit fit = start_of(target, before);
+  const DeviceFit formula = formula_fit(device_of(target));
+  const double sustained = std::exchange(fit.sustained, formula.sustained);
+  if (options.wants("products")) {
+    fit.gemm = formula.gemm;
+    fit.gemm_fp8.reset();
+    fit.cast.reset();
+    fit.launch_s = formula.launch_s;
+    fit_gemm(target, kernels, fit, Precision::BF16);
+    fit_gemm(target, kernels, fit, Precision::FP8);
+  }
+  if (options.wants("attention")) fit_all_attention(target, kernels, fit);
+  if (options.wants("transfers")) {
+    fit.links = formula.links;
+    fit_links(target, transfers, fit);
+  }
+  fit.sustained = target.has_runs ? sustained : clocks_under_load(fit.gemm);
+  return fit;
+}
+
+void run(const Options& options) {
+  const Fits before = read_fits(kData / "fits.json");
+  const PublishedKernels kernels = read_published_kernels(options.tables / "kernels.csv");
+  const auto transfers = read_published_transfers(options.tables / "collectives.csv");
+  Fits fits{.network = before.network, .network_sources = before.network_sources};
+  for (const Target& target : kTargets) {
+    fmt::print("{}\n", target.fit);
+    fits.devices.push_back(fitted(target, options, kernels, transfers, before));
+    std::fflush(stdout);
+  }
+  if (options.wants("transfers")) fit_network(transfers, fits);
+  fits.network.share = before.network.share;
+  if (options.write) write_text_file(kData / "fits.json", fits_text(fits));
 }
 
 }  // namespace
 }  // namespace meshwright
 
-int main(int argc, char** argv) {
-  using namespace meshwright;
-  const std::filesystem::path published =
-      argc > 2 ? std::filesystem::path(argv[2]) : kData / "published";
-  Fits fits = fit_all(read_published_kernels(published / "kernels.csv"),
-                      read_published_transfers(published / "collectives.csv"));
-  if (argc > 1 && std::strcmp(argv[1], "--write") == 0) {
-    write_text_file(kData / "fits.json",
-                    fits_text(with_kept(fits, read_fits(kData / "fits.json"))));
-  }
-}
+int main(int argc, char** argv) { meshwright::run(meshwright::options_of(argc, argv)); }

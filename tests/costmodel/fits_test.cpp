@@ -43,9 +43,11 @@ TEST_CASE("numbers of a fit have names, and a name makes its part") {
   CHECK(set_fit_value(fit, "gemm_fp8.share", 0.7));
   CHECK(set_fit_value(fit, "flash.newest.forward_share", 0.6));
   CHECK(set_fit_value(fit, "links.in_switch.share", 0.9));
+  CHECK(set_fit_value(fit, "cast.cache_gain", 3));
   CHECK(fit.gemm_fp8->share == 0.7);
   CHECK(fit.flash.at(AttentionKernel::Newest).forward_share == 0.6);
   CHECK(fit.links.in_switch->share == 0.9);
+  CHECK(fit.cast->cache_gain == 3);
   const DeviceFit before = fit;
   CHECK(!set_fit_value(fit, "gemm.speed", 1));
   CHECK(!set_fit_value(fit, "flash.flash9.forward_share", 1));

@@ -23,7 +23,12 @@ DeviceFit plain() {
           .launch_s = 2e-6,
           .memory_share = 0.5,
           .sustained = 1,
-          .gemm = {.share = 1, .ramp = 0, .tile_load = 0, .quantization = 0, .memory_share = 1},
+          .gemm = {.share = 1,
+                   .ramp = 0,
+                   .tile_load = 0,
+                   .quantization = 0,
+                   .memory_share = 1,
+                   .split_share = 1},
           .flash = {{AttentionKernel::Flash2, {.forward_share = 0.5, .backward_share = 0.25}}}};
 }
 
@@ -97,6 +102,31 @@ TEST_CASE("starting and ending a tile counts as a longer K") {
   CHECK(time_of(product(4096, 4096, 200), fit) == near(2.0 * 4096 * 4096 * 300 / 100e12));
 }
 
+TEST_CASE("a long sum is split where tiles do not fill the device, and added up") {
+  DeviceFit fit = plain();
+  fit.gemm.split_share = 2;
+  // Sums of 64 x 64 in 16 parts, written and read in fp32 at 2 TB/s, after 1 us.
+  const double adding = 16 * 8.0 * 64 * 64 / 2e12 + 1e-6;
+  CHECK(time_of(product(64, 64, 16 * 4096), fit) == near(2.0 * 64 * 64 * 4096 / 1e12 + adding));
+  // Three parts of 200 elements take as long as parts of 256.
+  CHECK(time_of(product(64, 64, 600), fit) ==
+        near(2.0 * 64 * 64 * 256 / 1e12 + 3 * 8.0 * 64 * 64 / 2e12 + 1e-6));
+}
+
+TEST_CASE("where tiles fill the device only long sums are split") {
+  DeviceFit fit = plain();
+  fit.gemm = {.share = 1,
+              .tile_load = 1e9,
+              .quantization = 1,
+              .memory_share = 1,
+              .split_share = 1e9};  // the largest tile counts, adding up takes 1 us
+  // 150 tiles of 256 x 128 on 100 multiprocessors: two waves, or three of half the length.
+  const auto time = [&](std::int64_t k) { return time_of(product(256 * 15, 128 * 10, k), fit); };
+  const double element = 2.0 * 256 * 128 / 1e12;
+  CHECK(time(4096) == Approx(2 * 4096 * element));
+  CHECK(time(8192) == Approx(3 * 4096 * element + 1e-6));
+}
+
 TEST_CASE("a product is never faster than its memory traffic or its arithmetic") {
   CHECK(rc::check([] {
     GemmShape shape =
@@ -113,11 +143,25 @@ TEST_CASE("a product is never faster than its memory traffic or its arithmetic")
 TEST_CASE("a larger product never takes less time") {
   CHECK(rc::check([] {
     DeviceFit fit = plain();
-    fit.gemm = {.share = 0.9, .ramp = 120, .tile_load = 20, .quantization = 1, .memory_share = 0.8};
-    const GemmShape small =
-        product(*rc::gen::inRange(1, 3000), *rc::gen::inRange(1, 3000), *rc::gen::inRange(1, 3000));
+    fit.gemm = {.share = 0.9,
+                .ramp = 120,
+                .tile_load = 20,
+                .quantization = 1,
+                .memory_share = 0.8,
+                .split_share = 1.5};
+    const GemmShape small = product(*rc::gen::inRange(1, 3000), *rc::gen::inRange(1, 3000),
+                                    *rc::gen::inRange(1, 15000));
     GemmShape large = small;
-    (*rc::gen::arbitrary<bool>() ? large.m : large.n) += *rc::gen::inRange(1, 500);
+    switch (*rc::gen::inRange(0, 3)) {
+      case 0:
+        large.m += *rc::gen::inRange(1, 500);
+        break;
+      case 1:
+        large.n += *rc::gen::inRange(1, 500);
+        break;
+      default:
+        large.k += *rc::gen::inRange(1, 5000);
+    }
     RC_ASSERT(time_of(small, fit) <= time_of(large, fit) * (1 + 1e-12));
   }));
 }
@@ -134,6 +178,40 @@ TEST_CASE("8-bit products have their own fit and pay for the cast") {
   fit.gemm_fp8 = fit.gemm;
   fit.gemm_fp8->share = 0.5;
   CHECK(gemm_time(shape, Precision::FP8, fast, fit).value() == near(flops / 100e12 + cast));
+}
+
+TEST_CASE("a cast of what fits into the cache is faster, a larger one less so") {
+  DeviceFit fit = plain();
+  fit.cast = CastFit{.share = 0.25, .base_s = 7e-6, .cache_gain = 4};
+  DeviceType cached = device();
+  const GemmShape shape = product(1000, 64, 1000);
+  const double multiply = gemm_time(shape, Precision::FP16, cached, fit).value();
+  const double moved = 5e6 / 0.25e12;
+  const auto cast = [&](Bytes cache) {
+    cached.l2 = declared(cache);
+    return gemm_time(shape, Precision::FP8, cached, fit).value() - multiply;
+  };
+  // Operand and result take 3 MB.
+  CHECK(cast(Bytes(3'000'000)) == Approx(moved / 4 + 7e-6));
+  CHECK(cast(Bytes(2'000'000)) == Approx(moved * (0.5 + 0.5 / 4) + 7e-6));
+  CHECK(cast(Bytes(1'500'000)) == Approx(moved + 7e-6));
+  CHECK(cast(Bytes(0)) == Approx(moved + 7e-6));
+}
+
+TEST_CASE("benchmarks find products that last slower, whatever the clocks of training are") {
+  DeviceFit fit = plain();
+  const GemmShape shape = product(4096, 4096, 1024);
+  const double cool = 2.0 * 4096 * 4096 * 1024 / 100e12;
+  const auto found = [&] {
+    return benchmarked_gemm_time(shape, Precision::FP16, device(), fit).value();
+  };
+  fit.gemm.heat_s = cool;
+  CHECK(found() == near(cool));
+  fit.gemm.heat_slow_down = 0.2;
+  CHECK(found() == near(1.1 * cool));
+  fit.sustained = 0.5;
+  CHECK(found() == near(1.1 * cool));
+  CHECK(time_of(shape, fit) == near(2 * cool));
 }
 
 TEST_CASE("the three products of a layer have their own shapes") {
