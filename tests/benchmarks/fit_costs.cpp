@@ -83,7 +83,7 @@ bool physical(const DeviceFit& fit) {
       Bounds{"in_switch.share", 0, 2}, Bounds{"split_share", 0.1, 10},
       Bounds{"share", 0, 1},           Bounds{"quantization", 0, 1},
       Bounds{"launch_s", 1e-6, 10e-6}, Bounds{"causal_ramp", 0, 1000},
-      Bounds{"tile_load", 0, 400},     Bounds{"heat_slow_down", 0, 1},
+      Bounds{"tile_load", 0, 128},     Bounds{"heat_slow_down", 0, 1},
       Bounds{"heat_s", 1e-5, 0.1},     Bounds{"cast.base_s", 2e-6, 20e-6},
       Bounds{"cast.cache_gain", 1, 10}};
   for (const auto& [name, value] : fit_values(fit)) {
