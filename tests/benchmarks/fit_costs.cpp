@@ -6,9 +6,9 @@
 //   build/release/tests/benchmarks/fit_costs [--only products|attention|transfers] [--write]
 //   [--tables FOLDER]
 //
-// The folder has kernels.csv and collectives.csv, if not data/published: what nodes carry between
-// them is in tables that may not be passed on. Without these the network is kept as the file has
-// it, and so is everything that --only leaves out.
+// The folder has kernels.csv and collectives.csv, if not data/published: tables of what nodes
+// carry between them are not there. Without these the network is kept as the file has it, and so
+// is everything that --only leaves out.
 // What kernel tables cannot tell (clocks under load, what networks carry in training) is kept as
 // the file has it; fit_runs fits it.
 
