@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 namespace meshwright {
@@ -16,19 +17,20 @@ double median_of(std::span<const double> sorted) {
 // How many samples to leave out on either side: the chance that the median lies beyond the k-th
 // smallest is P(B < k) for B of n fair coins.
 std::size_t left_out(std::size_t count) {
-  double chance = std::exp2(-static_cast<double>(count));  // of exactly `heads`
+  // Of exactly `heads`; its logarithm, for 2^-n is too small for a double from 1075 samples on.
+  double log_chance = -static_cast<double>(count) * std::numbers::ln2;
   double below = 0;
   std::size_t heads = 0;
-  while (below + chance <= 0.025) {
-    below += chance;
-    chance *= static_cast<double>(count - heads) / static_cast<double>(heads + 1);
+  while (below + std::exp(log_chance) <= 0.025) {
+    below += std::exp(log_chance);
+    log_chance += std::log(static_cast<double>(count - heads) / static_cast<double>(heads + 1));
     ++heads;
   }
   return heads - 1;
 }
 
-Reading reading_of(std::vector<double> samples, double trusted) {
-  std::ranges::sort(samples);
+// Of sorted samples.
+Reading reading_of(std::span<const double> samples, double trusted) {
   Reading reading{.time = Seconds(median_of(samples)),
                   .repetitions = static_cast<std::int64_t>(samples.size())};
   if (reading.repetitions < kFewestSamples) return reading;
@@ -38,9 +40,12 @@ Reading reading_of(std::vector<double> samples, double trusted) {
   return reading;
 }
 
-// How many runs a sample has.
+// How many runs a sample has. What takes so long that its samples use up the time is warm after
+// one run.
 std::int64_t runs_per_sample(const Timed& run, const MeasureSettings& settings) {
-  for (std::int64_t i = 0; i < settings.warm_up; ++i) run(1);
+  for (std::int64_t i = 0; i < settings.warm_up; ++i) {
+    if (run(1) * static_cast<double>(kFewestSamples) >= settings.time) return 1;
+  }
   std::int64_t runs = 1;
   constexpr std::int64_t kMost = 1 << 20;
   for (Seconds time = run(runs); time < settings.sample && runs < kMost; time = run(runs)) {
@@ -61,13 +66,14 @@ ConfidenceInterval median_interval(std::span<const double> sorted) {
 
 Reading measure(const Timed& run, const MeasureSettings& settings, const std::stop_token& stop) {
   const std::int64_t runs = runs_per_sample(run, settings);
-  std::vector<double> samples;
+  std::vector<double> samples;  // sorted
   Seconds spent;
   Reading reading;
   while (!stop.stop_requested()) {
     const Seconds time = run(runs);
     spent += time;
-    samples.push_back(time.value() / static_cast<double>(runs));
+    const double sample = time.value() / static_cast<double>(runs);
+    samples.insert(std::ranges::upper_bound(samples, sample), sample);
     if (static_cast<std::int64_t>(samples.size()) < kFewestSamples) continue;
     reading = reading_of(samples, settings.trusted);
     const bool enough = reading.spread <= settings.wanted;

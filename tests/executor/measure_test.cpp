@@ -39,7 +39,7 @@ double coin_chance(int n, int k) {
 }  // namespace
 
 TEST_CASE("the interval of a median leaves out as many samples as 95 % allow") {
-  for (const int n : {6, 7, 8, 9, 10, 20, 50, 100, 200}) {
+  for (const int n : {6, 7, 8, 9, 10, 20, 50, 100, 200, 1074, 1075, 2000, 20000}) {
     CAPTURE(n);
     std::vector<double> ranks;
     for (int i = 0; i < n; ++i) ranks.push_back(i);
@@ -71,14 +71,20 @@ TEST_CASE("the interval holds the median of skewed times in at least 95 of 100 t
 }
 
 TEST_CASE("what always takes the same is known after the fewest samples") {
-  Scripted constant{{0.25}};
+  Scripted constant{{0.015625}};
   const Reading reading = measure(constant.timed(), {}, {});
-  CHECK(reading.time == Seconds(0.25));
+  CHECK(reading.time == Seconds(0.015625));
   CHECK(reading.repetitions == kFewestSamples);
   CHECK(reading.spread == 0);
   CHECK(reading.trusted);
   // Two to warm up and one to see how long it takes.
   CHECK(constant.runs == 2 + 1 + kFewestSamples);
+}
+
+TEST_CASE("what takes long is warm after one run") {
+  Scripted slow{{0.25}};
+  CHECK(measure(slow.timed(), {.time = 0.5_s}, {}).trusted);
+  CHECK(slow.runs == 1 + kFewestSamples);
 }
 
 TEST_CASE("a slow start does not count") {
@@ -103,6 +109,13 @@ TEST_CASE("a noisy reading takes the samples it may and is not trusted") {
   CHECK(!reading.trusted);
   // The same twice as often would do for somebody who wants less.
   CHECK(measure(noisy.timed(), {.samples = 16, .time = 1e9_s, .trusted = 0.6}, {}).trusted);
+}
+
+TEST_CASE("a noisy reading ends also when it may take thousands of samples") {
+  Scripted noisy;  // no two alike, so that the interval always has a width
+  for (int i = 0; i < 2003; ++i) noisy.times.push_back(1 + i * 1009 % 2003 * 1e-3);
+  const MeasureSettings settings{.samples = 2000, .time = 1e9_s, .wanted = 0};
+  CHECK(measure(noisy.timed(), settings, {}).repetitions == 2000);
 }
 
 TEST_CASE("rare disturbances do not move the median and are trusted") {
