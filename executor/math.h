@@ -133,10 +133,21 @@ Real gain_shift(const NormAttributes& norm) {
   return Real(norm.gain_plus_one ? 1 : 0);
 }
 
+// 1 / sqrt(variance + epsilon).
+template <class Real>
+MESHWRIGHT_HD inline Real inverse_deviation(Real variance, double epsilon) {
+  return 1 / std::sqrt(variance + static_cast<Real>(epsilon));
+}
+
 template <class Real>
 struct RowMoments {
-  Real mean, scale;  // scale: 1 / sqrt(variance + epsilon)
+  Real mean, scale;  // scale: the inverse deviation
 };
+
+template <class Real>
+MESHWRIGHT_HD inline Real normalized(Real x, RowMoments<Real> moments) {
+  return (x - moments.mean) * moments.scale;
+}
 
 template <class Real>
 MESHWRIGHT_HD inline RowMoments<Real> row_moments(const Real* x, std::int64_t count,
@@ -145,7 +156,7 @@ MESHWRIGHT_HD inline RowMoments<Real> row_moments(const Real* x, std::int64_t co
   const Real mean = sum_of<Real>(count, [=](std::int64_t i) { return x[i]; }) / n;
   const Real variance =
       sum_of<Real>(count, [=](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / n;
-  return {mean, 1 / std::sqrt(variance + static_cast<Real>(epsilon))};
+  return {mean, inverse_deviation(variance, epsilon)};
 }
 
 // Layer norm (Ba et al. 2016): y = gain * (x - mean) * scale + bias. `shift` is added to the gain.
@@ -153,23 +164,28 @@ template <class Real>
 MESHWRIGHT_HD inline void norm_row(const Real* x, const Real* gain, Real shift, const Real* bias,
                                    RowMoments<Real> moments, std::int64_t count, Real* y) {
   for (std::int64_t i = 0; i < count; ++i) {
-    y[i] = (gain[i] + shift) * ((x[i] - moments.mean) * moments.scale) + bias[i];
+    y[i] = (gain[i] + shift) * normalized(x[i], moments) + bias[i];
   }
 }
 
-// dx = scale * (g - mean(g) - h * mean(g * h)) with g = gain * dy and h the normalized x; the
-// addend may be null or dx itself.
+// dx = scale * (g - mean(g) - h * mean(g * h)) with g = gain * dy and h the normalized x.
+template <class Real>
+MESHWRIGHT_HD inline Real norm_slope(Real scale, Real g, Real mean_g, Real h, Real mean_gh) {
+  return scale * (g - mean_g - h * mean_gh);
+}
+
+// A row of it; the addend may be null or dx itself.
 template <class Real>
 MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Real shift,
                                             RowMoments<Real> moments, const Real* dy,
                                             const Real* addend, std::int64_t count, Real* dx) {
   const auto g = [=](std::int64_t i) { return (gain[i] + shift) * dy[i]; };
-  const auto h = [=](std::int64_t i) { return (x[i] - moments.mean) * moments.scale; };
+  const auto h = [=](std::int64_t i) { return normalized(x[i], moments); };
   const Real n = static_cast<Real>(count);
   const Real mean_g = sum_of<Real>(count, g) / n;
   const Real mean_gh = sum_of<Real>(count, [=](std::int64_t i) { return g(i) * h(i); }) / n;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Real gradient = moments.scale * (g(i) - mean_g - h(i) * mean_gh);
+    const Real gradient = norm_slope(moments.scale, g(i), mean_g, h(i), mean_gh);
     dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
   }
 }
@@ -178,7 +194,7 @@ MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Rea
 template <class Real>
 MESHWRIGHT_HD inline Real rms_scale(const Real* x, std::int64_t count, double epsilon) {
   const Real squares = sum_of<Real>(count, [=](std::int64_t i) { return x[i] * x[i]; });
-  return 1 / std::sqrt(squares / static_cast<Real>(count) + static_cast<Real>(epsilon));
+  return inverse_deviation(squares / static_cast<Real>(count), epsilon);
 }
 
 // RMS norm (Zhang and Sennrich 2019): y = gain * x * scale. `shift` is added to the gain.
@@ -188,8 +204,13 @@ MESHWRIGHT_HD inline void rms_norm_row(const Real* x, const Real* gain, Real shi
   for (std::int64_t i = 0; i < count; ++i) y[i] = (gain[i] + shift) * (x[i] * scale);
 }
 
-// dx = scale * (g - h * mean(g * h)) with g = gain * dy and h the normalized x; the addend may be
-// null or dx itself.
+// dx = scale * (g - h * mean(g * h)) with g = gain * dy and h the normalized x.
+template <class Real>
+MESHWRIGHT_HD inline Real rms_norm_slope(Real scale, Real g, Real h, Real mean_gh) {
+  return scale * (g - h * mean_gh);
+}
+
+// A row of it; the addend may be null or dx itself.
 template <class Real>
 MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain, Real shift,
                                                 Real scale, const Real* dy, const Real* addend,
@@ -199,7 +220,7 @@ MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain,
   const Real mean =
       sum_of<Real>(count, [=](std::int64_t i) { return g(i) * h(i); }) / static_cast<Real>(count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const Real gradient = scale * (g(i) - h(i) * mean);
+    const Real gradient = rms_norm_slope(scale, g(i), h(i), mean);
     dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
   }
 }
@@ -220,6 +241,16 @@ MESHWRIGHT_HD inline double llama3_frequency(double frequency, double factor, do
   return ((1 - share) / factor + share) * frequency;
 }
 
+// Two entries turned by the angle of a cosine and a sine.
+template <class Real>
+struct TurnedPair {
+  Real first, second;
+};
+template <class Real>
+MESHWRIGHT_HD inline TurnedPair<Real> turned(Real a, Real b, Real cosine, Real sine) {
+  return {a * cosine - b * sine, b * cosine + a * sine};
+}
+
 // Turns entries i and i + rotated / 2 together, by the negative angle if `direction` is -1; the
 // entries from `rotated` on stay. The addend may be null or y itself.
 template <class Real>
@@ -231,9 +262,9 @@ MESHWRIGHT_HD inline void rope_row(const Real* x, const Real* cosines, const Rea
   };
   const std::int64_t half = rotated / 2;
   for (std::int64_t i = 0; i < half; ++i) {
-    const Real a = x[i], b = x[i + half], sine = direction * sines[i];
-    put(i, a * cosines[i] - b * sine);
-    put(i + half, b * cosines[i] + a * sine);
+    const auto pair = turned(x[i], x[i + half], cosines[i], direction * sines[i]);
+    put(i, pair.first);
+    put(i + half, pair.second);
   }
   for (std::int64_t i = rotated; i < count; ++i) put(i, x[i]);
 }
@@ -259,6 +290,17 @@ MESHWRIGHT_HD inline Real row_largest(const Real* x, std::int64_t count) {
 template <class Real>
 MESHWRIGHT_HD inline Real row_exponentials(const Real* x, Real largest, std::int64_t count) {
   return sum_of<Real>(count, [=](std::int64_t i) { return std::exp(x[i] - largest); });
+}
+
+// What a label costs: log(sum of exp(x)) - its logit, with the sum taken relative to the largest.
+MESHWRIGHT_HD inline double label_loss(double exponentials, double largest, double logit) {
+  return std::log(exponentials) + largest - logit;
+}
+
+// How that changes with a logit that is not the label's; `factor` is scale / exponentials.
+template <class Real>
+MESHWRIGHT_HD inline Real logit_slope(Real x, Real largest, Real factor) {
+  return factor * std::exp(x - largest);
 }
 
 struct AdamWFactors {

@@ -1,21 +1,13 @@
-#include <cmath>
-
+#include "executor/adamw_factors.h"
 #include "executor/cpu/kernels.h"
-#include "executor/math.h"
 
 namespace meshwright {
 namespace {
 
 AdamWFactors factors_of(const KernelCall& call, bool decay) {
-  const StepSettings& s = call.settings;
-  const auto step = static_cast<double>(s.step + 1);
-  return {.gradient = call.data<const double>(1)[0],
-          .keep = decay ? 1 - s.learning_rate * s.weight_decay : 1.0,
-          .beta1 = s.beta1,
-          .beta2 = s.beta2,
-          .epsilon = s.epsilon,
-          .rate = s.learning_rate / (1 - std::pow(s.beta1, step)),
-          .deviation = std::sqrt(1 - std::pow(s.beta2, step))};
+  AdamWFactors factors = adamw_factors(call.settings, decay);
+  factors.gradient = call.data<const double>(1)[0];
+  return factors;
 }
 
 }  // namespace

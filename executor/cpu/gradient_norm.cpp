@@ -3,41 +3,10 @@
 #include <limits>
 
 #include "executor/cpu/kernels.h"
+#include "executor/exact_sum.h"
 
 namespace meshwright {
 namespace {
-
-// Adds numbers in [0, 1] without rounding error after each was rounded to a multiple of 2^-56:
-// those to a coarse grid go into one sum, what is left into another, and each sum has its grid's
-// room in a double (Rump, Ogita and Oishi 2008; Demmel and Nguyen 2015). So the sum does not
-// depend on order. Room: the coarse sum is below 2^36 on a grid of 2^-17, 53 bits; the fine one
-// below 2^-3 on a grid of 2^-56; what is left of the fine one after `carry` is at most 2^-18, so
-// that 2^14 devices can add theirs.
-class ExactSum {
- public:
-  static constexpr std::int64_t kBlock = 1 << 14;  // additions between two carries
-
-  void add(double x) {
-    const double coarse = on_coarse_grid(x);
-    coarse_ += coarse;
-    fine_ += ((x - coarse) + kFine) - kFine;
-  }
-  void carry() {
-    const double coarse = on_coarse_grid(fine_);
-    coarse_ += coarse;
-    fine_ -= coarse;
-  }
-  double coarse() const { return coarse_; }
-  double fine() const { return fine_; }
-
- private:
-  // Adding 1.5 * 2^52 units rounds to whole units.
-  static constexpr double kCoarse = 0x1.8p35;  // unit 2^-17
-  static constexpr double kFine = 0x1.8p-4;    // unit 2^-56
-  static double on_coarse_grid(double x) { return (x + kCoarse) - kCoarse; }
-
-  double coarse_ = 0, fine_ = 0;
-};
 
 template <class Real>
 std::span<const Real> elements_of(const KernelCall& call, const OperandRange& range) {
@@ -46,15 +15,11 @@ std::span<const Real> elements_of(const KernelCall& call, const OperandRange& ra
 }
 
 template <class Real>
-void add_squares(std::span<const Real> gradient, int exponent, ExactSum& sum) {
-  // A power of two, in two factors because one may be beyond a double.
-  const double half = std::ldexp(1.0, -exponent / 2);
-  const double rest = std::ldexp(1.0, -exponent - (-exponent / 2));
+void add_squares(std::span<const Real> gradient, const SquareScale& scale, ExactSum& sum) {
   for (std::size_t start = 0; start < gradient.size(); start += ExactSum::kBlock) {
     const std::size_t stop = std::min<std::size_t>(gradient.size(), start + ExactSum::kBlock);
     for (std::size_t i = start; i < stop; ++i) {
-      const double x = static_cast<double>(gradient[i]) * half * rest;
-      sum.add(x * x);
+      sum.add(scale.square(static_cast<double>(gradient[i])));
     }
     sum.carry();
   }
@@ -85,13 +50,13 @@ void norm_sums_step(const KernelCall& call) {
   sums[0] = sums[1] = 0;
   if (!std::isfinite(largest)) sums[0] = largest;
   if (!std::isfinite(largest) || largest == 0) return;
-  const int exponent = std::ilogb(largest) + 1;  // largest < 2^exponent
+  const SquareScale scale = SquareScale::below_one(largest);
   ExactSum sum;
   for (const OperandRange& range : call.kernel.ranges) {
-    add_squares(elements_of<Real>(call, range), exponent, sum);
+    add_squares(elements_of<Real>(call, range), scale, sum);
   }
-  sums[0] = std::ldexp(sum.coarse(), 2 * exponent);
-  sums[1] = std::ldexp(sum.fine(), 2 * exponent);
+  sums[0] = scale.unscaled(sum.coarse());
+  sums[1] = scale.unscaled(sum.fine());
 }
 
 void clip_factor_step(const KernelCall& call) {

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "executor/cpu/kernels.h"
 #include "executor/math.h"
 
@@ -38,7 +36,7 @@ void loss_forward(const KernelCall& call) {
     if (label[r] < 0) continue;
     const auto sum = static_cast<double>(sums[r][0]);
     const auto logit = static_cast<double>(sums[r][sums.step]);
-    loss += call.settings.loss_scale * (std::log(sum) + static_cast<double>(largest[r]) - logit);
+    loss += call.settings.loss_scale * label_loss(sum, static_cast<double>(largest[r]), logit);
   }
 }
 
@@ -57,7 +55,7 @@ void loss_input_gradient(const KernelCall& call) {
     const Real factor = counts ? scale / sums[r][0] : Real(0);
     const Real row_top = largest[r];
     for (std::int64_t c = 0; c < logits.columns; ++c) {
-      dx[c] = counts ? factor * std::exp(x[c] - row_top) : Real(0);
+      dx[c] = counts ? logit_slope(x[c], row_top, factor) : Real(0);
     }
     const std::int64_t column = label[r] - call.kernel.first_row;
     if (counts && column >= 0 && column < logits.columns) dx[column] -= scale;
