@@ -10,6 +10,7 @@ using Shape = std::vector<std::int64_t>;
 
 Operand real(Shape sizes) { return dense_operand(std::move(sizes)); }
 Operand index(Shape sizes) { return dense_operand(std::move(sizes), BufferElement::Index); }
+Operand single(Shape sizes) { return dense_operand(std::move(sizes), BufferElement::Single); }
 Operand numbers(Shape sizes) { return dense_operand(std::move(sizes), BufferElement::Double); }
 
 using Operands = std::vector<Operand>;
@@ -121,7 +122,10 @@ Operands other_operands(const ShapedKernel& shaped) {
     case KernelKind::ClipFactor:
       return {numbers({2}), numbers({2})};
     case KernelKind::AdamW:
-      return {real(s), numbers({2}), real(s), real(s), real(s)};
+      if (shaped.kernel.variant.empty()) {
+        return {real(s), numbers({2}), real(s), real(s), real(s)};
+      }
+      return {real(s), numbers({2}), real(s), single(s), single(s), single(s)};
     default:
       return {};
   }
@@ -184,7 +188,7 @@ std::size_t written_count(const Kernel& kernel) {
     case KernelKind::GatedActivation:
       return forward ? 1 : 2;
     case KernelKind::AdamW:
-      return 3;
+      return kernel.operands.size() - 2;
     default:
       return 1;
   }

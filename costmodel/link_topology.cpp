@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 namespace meshwright {
 namespace {
 
 constexpr double kGap = 1.4;
-
-Seconds usual_time(const LinkTime& link) { return link.latency + 64_KiB / link.bandwidth; }
 
 template <class T>
 T median_of(std::vector<T> values) {
@@ -32,18 +31,33 @@ LinkClass class_of(const std::vector<LinkTime>& links) {
   return result;
 }
 
-std::vector<LinkClass> classes_of(std::vector<LinkTime> links) {
-  std::ranges::stable_sort(links, {}, usual_time);
-  std::vector<LinkClass> classes;
-  std::vector<LinkTime> members;
-  for (const LinkTime& link : links) {
-    if (!members.empty() && usual_time(link) > usual_time(members.back()) * kGap) {
-      classes.push_back(class_of(members));
-      members.clear();
-    }
-    members.push_back(link);
+// For each link how many gaps there are below its value, among the values of all links.
+std::vector<std::int64_t> gaps_below(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
+  std::vector<std::int64_t> gaps(values.size());
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const bool gap = values[order[i]] > values[order[i - 1]] * kGap;
+    gaps[order[i]] = gaps[order[i - 1]] + (gap ? 1 : 0);
   }
-  if (!members.empty()) classes.push_back(class_of(members));
+  return gaps;
+}
+
+std::vector<LinkClass> classes_of(const std::vector<LinkTime>& links) {
+  std::vector<double> latencies, seconds_per_byte;
+  for (const LinkTime& link : links) {
+    latencies.push_back(link.latency.value());
+    seconds_per_byte.push_back(1 / link.bandwidth.value());
+  }
+  const auto by_latency = gaps_below(latencies), by_bandwidth = gaps_below(seconds_per_byte);
+  using Gaps = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // both, latency, bandwidth
+  std::map<Gaps, std::vector<LinkTime>> members;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    members[{by_latency[i] + by_bandwidth[i], by_latency[i], by_bandwidth[i]}].push_back(links[i]);
+  }
+  std::vector<LinkClass> classes;
+  for (const auto& [gaps, alike] : members) classes.push_back(class_of(alike));
   return classes;
 }
 

@@ -26,9 +26,10 @@ struct LinkTopology {
   friend bool operator==(const LinkTopology&, const LinkTopology&) = default;
 };
 
-// A class ends where the time of 64 KiB, which feels latency and bandwidth alike, grows by more
-// than 1.4 times from one pair to the next slower one. Every pair of 0 to devices - 1 must be there
-// once.
+// A class ends where the latency, or the time of a byte, grows by more than 1.4 times from one pair
+// to the next slower one: links of GPUs often differ in bandwidth alone. A class comes before
+// another if fewer such gaps, of both kinds together, are below it; with equally many if its
+// latency is the lower one. Every pair of 0 to devices - 1 must be there once.
 LinkTopology find_topology(std::int64_t devices, const std::vector<LinkTime>& links);
 
 // The groups of a class as runs of equally many neighbours, as levels of a cluster have them.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "costmodel/copy_fit.h"
 #include "costmodel/input_error.h"
 #include "costmodel/link_topology.h"
 #include "costmodel/local_cluster.h"
+#include "costmodel/transfer_cost.h"
 
 namespace meshwright {
 namespace {
@@ -75,6 +77,21 @@ struct MachineRows {
     return measured(moved / largest->time);
   }
 
+  // The host's link such that it carries what the slower direction was measured to.
+  Host host_with(Host host) const {
+    std::optional<BytesPerSecond> slower;
+    for (const FitParameter& row : profile.fits) {
+      const bool copies = row.fit == copy_fit(CopyDirection::ToHost) ||
+                          row.fit == copy_fit(CopyDirection::FromHost);
+      if (!has(row.evidence, row.device) || !copies || row.parameter != kCopyBandwidth) continue;
+      slower = slower ? std::min(*slower, BytesPerSecond(row.value)) : BytesPerSecond(row.value);
+    }
+    if (!slower) return host;
+    const double share = host_link_capacity(host) / host.bandwidth.value;
+    host.bandwidth = measured(*slower / share);
+    return host;
+  }
+
   LinkLevel level_of(const LinkClass& links, std::string name) const {
     return {.name = std::move(name),
             .bandwidth = measured(links.bandwidth),
@@ -126,7 +143,7 @@ Cluster cluster_of_profile(const Profile& profile, const std::string& source,
                            .memory_bandwidth = *bandwidth,
                            .peak = peaks},
                 .devices = count};
-  node.host = local_cluster(count, all).node_types[0].host;
+  node.host = rows.host_with(*local_cluster(count, all).node_types[0].host);
   if (count > 1) {
     node.levels = rows.levels();
     if (node.levels.empty()) node.levels = local_cluster(count, all).node_types[0].levels;
