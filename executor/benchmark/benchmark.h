@@ -18,6 +18,8 @@ struct BenchmarkSettings {
   MeasureSettings measure;
   std::optional<Seconds> budget;  // none: until everything is measured
   bool again = false;             // also what is in the profile already
+  Bytes large_message = 4_MiB;    // what a link is probed with: its bandwidth must show
+  Bytes large_copy = 64_MiB;      // more than caches hold
   std::string date;               // of the rows
 };
 
@@ -41,7 +43,8 @@ struct BenchmarkProgress {
 };
 
 // Measures the items in their order. What is trusted goes to `store` at once; what it has taken is
-// safe when the benchmark is stopped or dies. Readings that are not trusted are not stored.
+// safe when the benchmark is stopped or dies. Readings that are not trusted are not stored; when
+// everything else is done they are taken once more, with twice the time.
 BenchmarkResult run_benchmark(BenchmarkTarget& target, std::span<const BenchmarkItem> items,
                               const BenchmarkSettings& settings, const Profile& known,
                               const std::function<void(const Profile&)>& store,

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <memory>
@@ -173,16 +174,30 @@ DeviceRecord CpuTarget::device() const {
           .memory = memory_ / devices_};
 }
 
-std::optional<Timed> CpuTarget::kernel(const ShapedKernel& shaped, Precision precision) {
-  auto kernel = kernel_with(shaped);
-  if (!kernel || !has_kernels(precision)) return {};
-  const auto bench = std::make_shared<KernelBench>(std::move(*kernel), precision);
+std::optional<Timed> CpuTarget::kernel(const Kernel& kernel, Precision precision) {
+  if (kernel.kind == KernelKind::Load || !has_kernels(precision)) return {};
+  const auto bench = std::make_shared<KernelBench>(kernel, precision);
   return [bench](std::int64_t count) { return bench->run(count); };
 }
 
 Timed CpuTarget::transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) {
   const auto bench = std::make_shared<TransferBench>(kind, group, bytes);
   return [bench](std::int64_t count) { return bench->run(count); };
+}
+
+Timed CpuTarget::copy(std::optional<CopyDirection>, Bytes bytes) {
+  const auto size = static_cast<std::size_t>(bytes.value());
+  const auto from = std::make_shared<std::vector<std::byte>>(size, std::byte{1});
+  const auto to = std::make_shared<std::vector<std::byte>>(size, std::byte{2});
+  return [from, to](std::int64_t count) {
+    const Seconds start = processor_time();
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(to->data(), from->data(), from->size());
+      // What is copied must be taken for needed.
+      asm volatile("" : : "r"(to->data()) : "memory");
+    }
+    return processor_time() - start;
+  };
 }
 
 }  // namespace meshwright

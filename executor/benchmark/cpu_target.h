@@ -18,8 +18,10 @@ class CpuTarget : public BenchmarkTarget {
 
   Provenance provenance() const override;
   DeviceRecord device() const override;
-  std::optional<Timed> kernel(const ShapedKernel& shaped, Precision precision) override;
+  std::optional<Timed> kernel(const Kernel& kernel, Precision precision) override;
   Timed transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) override;
+  // The host is the same memory: all copies are alike.
+  Timed copy(std::optional<CopyDirection> direction, Bytes bytes) override;
 
  private:
   std::string machine_, software_;

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/host_copy.h"
 #include "costmodel/ids.h"
-#include "costmodel/kernel_shape.h"
+#include "costmodel/kernel.h"
 #include "costmodel/profile.h"
 #include "executor/benchmark/measure.h"
 
@@ -19,10 +20,12 @@ class BenchmarkTarget {
   virtual Provenance provenance() const = 0;
   // Without evidence.
   virtual DeviceRecord device() const = 0;
-  // Ready to run; owns its memory. None: there is no such kernel.
-  virtual std::optional<Timed> kernel(const ShapedKernel& shaped, Precision precision) = 0;
+  // Ready to run on device 0; owns its memory. None: there is no such kernel.
+  virtual std::optional<Timed> kernel(const Kernel& kernel, Precision precision) = 0;
   // Among the devices of the group. A Send is timed one way.
   virtual Timed transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) = 0;
+  // Between device 0 and its host, as offloading copies; no direction: within the device's memory.
+  virtual Timed copy(std::optional<CopyDirection> direction, Bytes bytes) = 0;
 };
 
 }  // namespace meshwright

@@ -17,10 +17,11 @@ class FakeTarget : public BenchmarkTarget {
   DeviceRecord device() const override {
     return {.device = "core", .description = "fake", .devices = 4, .memory = 1_GiB};
   }
-  std::optional<Timed> kernel(const ShapedKernel& shaped, Precision) override {
+  std::optional<Timed> kernel(const Kernel& kernel, Precision) override {
     double time = 1e-3;
-    for (const std::int64_t size : shaped.shape) time *= static_cast<double>(size);
-    return timed(time, shaped.kernel.kind == noisy);
+    const auto shaped = shape_of(kernel);
+    for (const std::int64_t size : shaped->shape) time *= static_cast<double>(size);
+    return timed(time, kernel.kind == noisy && asked < calm_after);
   }
   // Devices 0 and 1, and 2 and 3, are close; 1 us and 10 GB/s, others 5 us and 2 GB/s.
   Timed transfer(TransferKind, const std::vector<DeviceId>& group, Bytes bytes) override {
@@ -28,8 +29,14 @@ class FakeTarget : public BenchmarkTarget {
     return timed((close ? 1e-6 : 5e-6) + static_cast<double>(bytes.value()) / (close ? 10e9 : 2e9),
                  false);
   }
+  // 2 us and 8 GB/s to the host, 4 GB/s from there, 20 GB/s within the device.
+  Timed copy(std::optional<CopyDirection> direction, Bytes bytes) override {
+    const double rate = !direction ? 20e9 : (*direction == CopyDirection::ToHost ? 8e9 : 4e9);
+    return timed(2e-6 + static_cast<double>(bytes.value()) / rate, false);
+  }
 
   std::optional<KernelKind> noisy;
+  std::int64_t calm_after = 1'000'000;  // so many were asked for
   std::int64_t asked = 0;
 
  private:
@@ -109,6 +116,39 @@ TEST_CASE("a noisy reading is reported and not stored") {
   CHECK(done.stored.kernels.empty());
 }
 
+TEST_CASE("a noisy reading is taken once more when everything else is done") {
+  FakeTarget target;
+  target.noisy = KernelKind::Matmul;
+  target.calm_after = 2;
+  const Run done = run(target, {product(8), product(16), product(32)});
+  CHECK(target.asked == 5);
+  CHECK(done.result.measured == 3);
+  CHECK(done.result.complete());
+  CHECK(done.stored.kernels.size() == 3);
+}
+
+TEST_CASE("a full benchmark has a coarse grid of everything before it refines kernel by kernel") {
+  for (const BenchmarkSizes sizes : {BenchmarkSizes::Core, BenchmarkSizes::Gpu}) {
+    const auto items = benchmark_items({.sizes = sizes, .devices = 2});
+    const auto name = [](const BenchmarkItem& item) {
+      const std::string text = to_text(item);
+      return text.substr(0, text.rfind(' '));  // without the sizes
+    };
+    std::set<std::string> all, seen, refined;
+    for (const BenchmarkItem& item : items) all.insert(name(item));
+    std::size_t i = 0;
+    while (seen.size() < all.size()) seen.insert(name(items[i++]));
+    CHECK(i < items.size() * 2 / 3);
+    // After the coarse grid of the last kernel, each name comes in one run.
+    const std::string last = name(items[i - 1]);
+    while (name(items[i]) == last) ++i;
+    for (; i < items.size(); ++i) {
+      if (name(items[i]) == name(items[i - 1])) continue;
+      CHECK(refined.insert(name(items[i])).second);
+    }
+  }
+}
+
 TEST_CASE("after the budget nothing new is begun, and a rerun does the rest") {
   FakeTarget target;
   const std::vector<BenchmarkItem> items = {product(8), product(16), product(32)};
@@ -146,6 +186,24 @@ TEST_CASE("links come from a small and a large message") {
   CHECK(done.stored.links[0].latency.value() == Approx(1e-6).epsilon(0.01));
   CHECK(done.stored.links[1].bandwidth.value() == Approx(2e9));
   CHECK(done.stored.links[1].latency.value() == Approx(5e-6).epsilon(0.01));
+}
+
+TEST_CASE("copies are a latency and a bandwidth, and are known when they are in the profile") {
+  FakeTarget target;
+  const std::vector<BenchmarkItem> items = {CopyItem{CopyDirection::ToHost},
+                                            CopyItem{CopyDirection::FromHost}, CopyItem{}};
+  const Run done = run(target, items);
+  CHECK(done.result.measured == 3);
+  REQUIRE(done.stored.fits.size() == 6);
+  const auto value = [&](const char* fit, const char* parameter) {
+    return fit_value(done.stored, "core", fit, parameter);
+  };
+  CHECK(value("copy to host", "bytes_per_s") == Approx(8e9));
+  CHECK(value("copy from host", "bytes_per_s") == Approx(4e9));
+  CHECK(value("copy within device", "bytes_per_s") == Approx(20e9));
+  // 64 B at 8 GB/s are 8 ns more.
+  CHECK(value("copy to host", "latency_s") == Approx(2e-6).epsilon(0.01));
+  CHECK(run(target, items, {}, done.stored).result.known == 3);
 }
 
 TEST_CASE("the items are grids: inside their sizes every kernel and transfer has a time") {
@@ -203,7 +261,9 @@ TEST_CASE("every item runs on this machine", "[threads]") {
       if (!seen.insert(name).second) continue;
       CAPTURE(to_text(item));
       for (const Precision precision : {Precision::FP32, Precision::FP64}) {
-        const auto timed = target.kernel(kernel->shaped, precision);
+        const auto made = kernel_with(kernel->shaped);
+        REQUIRE(made);
+        const auto timed = target.kernel(*made, precision);
         REQUIRE(timed);
         CHECK((*timed)(2) > Seconds(0));
       }
@@ -215,8 +275,12 @@ TEST_CASE("every item runs on this machine", "[threads]") {
       CHECK(target.transfer(transfer->kind, group, transfer->bytes)(2) > Seconds(0));
     }
   }
-  CHECK(!target.kernel({{KernelKind::Load, KernelPart::Forward, ""}, {4}}, Precision::FP32));
-  CHECK(!target.kernel({{KernelKind::Add, KernelPart::Forward, ""}, {4}}, Precision::BF16));
+  const Kernel load{.kind = KernelKind::Load};
+  CHECK(!target.kernel(load, Precision::FP32));
+  const auto add = kernel_with({{KernelKind::Add, KernelPart::Forward, ""}, {4}});
+  CHECK(!target.kernel(*add, Precision::BF16));
+  CHECK(target.copy(CopyDirection::ToHost, 1_MiB)(2) > Seconds(0));
+  CHECK(target.copy({}, 1_MiB)(2) > Seconds(0));
 }
 
 }  // namespace meshwright
