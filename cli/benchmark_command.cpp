@@ -10,34 +10,34 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "cli/benchmark_device.h"
 #include "cli/benchmark_view.h"
 #include "cli/command.h"
 #include "costmodel/input_error.h"
 #include "costmodel/profile_db.h"
 #include "costmodel/profile_file.h"
-#include "executor/benchmark/cpu_target.h"
-#include "executor/cpu/blas.h"
 #include "executor/environment_error.h"
 
 namespace meshwright {
 namespace {
 
 constexpr auto kFooter =
-    "Measures the kernels and transfers that `run` trains with, threads as devices, and puts each "
-    "into\nthe profile as soon as it is known: what is there already is not measured again. The "
-    "interval of\n95 % around each median is stored with it; a reading whose interval is wider "
-    "than "
-    "10 % is not\ntrusted: it is reported and not stored, and with --strict the exit code is 30. "
-    "Interrupted\n(exit code 130), it keeps what it has.\n\n"
+    "Measures kernels, transfers and copies and puts each into the profile as soon as it is known: "
+    "what\nis there already is not measured again. --device cpu: the kernels and transfers that "
+    "`run` trains\nwith, threads as devices. --device cuda: this machine's GPUs through cuBLASLt, "
+    "NCCL and own\nkernels, without attention; it needs a build with CUDA, a driver and a device, "
+    "else the exit code\nis 30. Give each a profile of its own if it is to be the cluster "
+    "`here`.\n\n"
+    "The interval of 95 % around each median is stored with it; a reading whose interval is wider "
+    "than\n10 % is not trusted: it is taken once more at the end, then reported and not stored, "
+    "and with\n--strict the exit code is 30. Interrupted (exit code 130), it keeps what it has.\n\n"
     "Example: meshwright benchmark --into here.db --quick --budget 2";
 
 struct BenchmarkOptions {
   std::string into;
-  bool quick = false, again = false, strict = false;
+  DeviceChoice choice;
+  bool again = false, strict = false;
   std::optional<double> budget;
-  std::optional<std::int64_t> devices;
-  std::vector<std::string> precisions;
-  std::optional<std::string> machine;
 };
 
 constexpr double kQuickBudget = 50, kFullBudget = 900;
@@ -49,10 +49,6 @@ std::string now_text() {
   char text[32] = {};
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-Bytes machine_memory() {
-  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
 }
 
 // Asks to stop when a person or a job system wants it. Signals must be blocked in every thread, so
@@ -98,27 +94,12 @@ class SignalWatch {
   std::jthread watcher_;
 };
 
-BenchmarkScope scope_of(const BenchmarkOptions& options) {
-  BenchmarkScope scope{.quick = options.quick};
-  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  scope.devices = options.devices.value_or(std::min<std::int64_t>(cores, 16));
-  if (!options.quick) scope.precisions.push_back(Precision::FP64);
-  if (options.precisions.empty()) return scope;
-  scope.precisions.clear();
-  for (const std::string& text : options.precisions) {
-    const auto precision = parse_precision(text);
-    if (precision != Precision::FP32 && precision != Precision::FP64) {
-      throw UsageError(fmt::format("--precision {}: expected fp32 or fp64", printable(text)));
-    }
-    scope.precisions.push_back(*precision);
-  }
-  return scope;
-}
-
 BenchmarkSettings settings_of(const BenchmarkOptions& options) {
   BenchmarkSettings settings{.again = options.again, .date = now_text()};
-  settings.budget = Seconds(options.budget.value_or(options.quick ? kQuickBudget : kFullBudget));
-  if (options.quick) {
+  settings.budget =
+      Seconds(options.budget.value_or(options.choice.quick ? kQuickBudget : kFullBudget));
+  set_message_sizes(options.choice.device, settings);
+  if (options.choice.quick) {
     settings.measure.time = 0.04_s;
     settings.measure.wanted = 0.05;
   }
@@ -160,22 +141,21 @@ Seconds monotonic_now() {
 }
 
 void run(const BenchmarkOptions& options, const Session& session) {
-  const BenchmarkScope scope = scope_of(options);
+  precisions_of(options.choice);  // refuses before anything is looked for
   const BenchmarkSettings settings = settings_of(options);
   SignalWatch signals;
+  // Before the profile is made: without devices there is nothing to put there.
+  const std::unique_ptr<BenchmarkTarget> target = target_of(options.choice);
   Store store(options.into);
-  CpuTarget target(options.machine.value_or(machine_name()),
-                   fmt::format("meshwright {}, {}", MESHWRIGHT_VERSION, blas_name()), scope.devices,
-                   machine_memory());
   ProgressBar bar(!session.quiet);
-  const std::vector<BenchmarkItem> items = benchmark_items(scope);
+  const std::vector<BenchmarkItem> items = benchmark_items(scope_of(options.choice, *target));
   const BenchmarkResult result = run_benchmark(
-      target, items, settings, store.known(), [&](const Profile& rows) { store.add(rows); },
+      *target, items, settings, store.known(), [&](const Profile& rows) { store.add(rows); },
       monotonic_now, signals.token(), [&](const BenchmarkProgress& done) { bar.show(done); });
   bar.end();
   const Profile profile = store.finish();
-  session.json ? print_json(benchmark_json(result, profile, target.provenance()))
-               : print_text(benchmark_text(result, profile, target.provenance()));
+  session.json ? print_json(benchmark_json(result, profile, target->provenance()))
+               : print_text(benchmark_text(result, profile, target->provenance()));
   if (const auto signal = signals.signal()) throw EndedBySignal(*signal);
   if (options.strict && !result.noisy.empty()) {
     throw EnvironmentError(fmt::format("{} readings are too noisy to trust: is the machine busy?",
@@ -190,16 +170,27 @@ void add_benchmark_command(CLI::App& app, Session& session) {
   command->footer(kFooter);
   const auto options = std::make_shared<BenchmarkOptions>();
   command->add_option("--into", options->into, "The profile; made if missing")->required();
-  command->add_flag("--quick", options->quick, "Fewer sizes, under a minute");
+  command
+      ->add_option_function<std::string>(
+          "--device",
+          [options](const std::string& name) {
+            options->choice.device = name == "cuda" ? BenchmarkDevice::Cuda : BenchmarkDevice::Cpu;
+          },
+          "cpu (if not given) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_flag("--quick", options->choice.quick, "Fewer sizes, under a minute");
   command
       ->add_option("--budget", options->budget,
                    "Seconds after which nothing new is begun (50 with --quick, else 900)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--devices", options->devices, "Threads (if not given: the cores, up to 16)")
+  command
+      ->add_option("--devices", options->choice.devices,
+                   "How many (if not given: the cores, up to 16, or all GPUs)")
       ->check(CLI::Range(1, 256));
-  command->add_option("--precision", options->precisions,
-                      "fp32, fp64 (if not given: both, fp32 with --quick)");
-  command->add_option("--machine", options->machine, "What to call this machine");
+  command->add_option("--precision", options->choice.precisions,
+                      "cpu: fp32, fp64 (if not given: both, fp32 with --quick); cuda: bf16, fp8, "
+                      "fp32, tf32 (these if not given, bf16 with --quick), fp16, fp64");
+  command->add_option("--machine", options->choice.machine, "What to call this machine");
   command->add_flag("--again", options->again, "Also measure what the profile has");
   command->add_flag("--strict", options->strict, "Exit code 30 if a reading is too noisy");
   add_json_option(*command, session);

@@ -15,6 +15,7 @@
 #include "cli/exit_code.h"
 #include "costmodel/database_error.h"
 #include "costmodel/input_error.h"
+#include "executor/device_error.h"
 #include "executor/environment_error.h"
 
 namespace meshwright {
@@ -107,6 +108,8 @@ int run(int argc, char** argv) {
                   error.what());
   } catch (const EnvironmentError& error) {
     return report(session, ExitCode::EnvironmentMissing, error.what());
+  } catch (const DeviceError& error) {
+    return report(session, ExitCode::DeviceFailed, error.what());
   } catch (const EndedBySignal& ended) {
     return report(session, static_cast<ExitCode>(128 + ended.signal()), ended.what());
   } catch (const std::system_error& error) {

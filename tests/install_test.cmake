@@ -17,4 +17,13 @@ foreach(arguments "--version" "cluster;installed" "cluster;installed:2x8;--json"
     message(FATAL_ERROR "meshwright ${arguments} printed nothing")
   endif()
 endforeach()
+# A GPU back end that was built is found and loaded where it was installed, GPU or not.
+if(EXISTS ${build}/cli/libmeshwright_cuda.so)
+  execute_process(COMMAND ${prefix}/bin/meshwright benchmark --device cuda --quick --budget 1e-9
+                          --into ${prefix}/gpus.db WORKING_DIRECTORY /
+                  OUTPUT_QUIET ERROR_VARIABLE problem RESULT_VARIABLE code)
+  if(NOT code EQUAL 0 AND NOT (code EQUAL 30 AND problem MATCHES "CUDA: "))
+    message(FATAL_ERROR "the installed GPU back end: ${code} ${problem}")
+  endif()
+endif()
 file(REMOVE_RECURSE ${prefix})

@@ -37,6 +37,8 @@ const std::vector<LibraryRule> kLibraries = {
     {"OR-Tools", std::regex("ortools/.*"), std::regex("planner/.*")},
     {"protozero", std::regex("protozero/.*"), std::regex("(planner|costmodel/model_import)/.*")},
     {"CLI11", std::regex("CLI/.*"), std::regex("cli/.*")},
+    {"CUDA", std::regex("(cuda|cublas|cudnn|nccl)[A-Za-z0-9_]*\\.h"),
+     std::regex("executor/cuda/.*")},
 };
 
 std::string first_folder(const std::string& path) { return path.substr(0, path.find('/')); }
@@ -144,6 +146,8 @@ TEST_CASE("a wrong include is found") {
       {"costmodel/units.cpp", "#include <protozero/pbf_reader.hpp>"},
       {"tests/cli/a.cpp", "#include <ortools/sat/cp_model.h>"},
       {"planner/a.cpp", "#include <CLI/App.hpp>"},
+      {"executor/worker.cpp", "#include <cuda_runtime_api.h>"},
+      {"tests/executor/a.cpp", "#include <nccl.h>"},
   }));
   const auto& [file, line] = wrong;
   CAPTURE(file, line);

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run_program.h"
@@ -47,11 +48,38 @@ TEST_CASE("a benchmark that is stopped keeps what it has and says so") {
   CHECK_THAT(output.out, Catch::Contains("meshwright benchmark"));
 }
 
+// A machine with a GPU measures it; every other one, with or without the CUDA library, says in one
+// line what is missing, and makes no profile.
+TEST_CASE("benchmark on GPUs says what is missing") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "p.db").string();
+  const ProgramOutput output =
+      run_program("benchmark --device cuda --quick --budget 1e-9 --json --into " + file);
+  const bool has_driver = std::filesystem::exists("/dev/nvidiactl");
+  if (output.exit_code == 0) {
+    CHECK(has_driver);
+    CHECK(json::parse(output.out).at("left") > 100);
+    return;
+  }
+  CHECK(output.exit_code == 30);
+  const json error = json::parse(output.err);
+  CHECK_THAT(error.at("error").get<std::string>(), Catch::Contains("CUDA"));
+  if (!has_driver) {
+    CHECK_THAT(error.at("error").get<std::string>(),
+               Catch::Contains("no NVIDIA driver") || Catch::Contains("built without CUDA"));
+  }
+  CHECK(output.out.empty());
+  CHECK(!std::filesystem::exists(file));
+  CHECK(run_program("benchmark --device cuda --devices 200 --into " + file).exit_code == 30);
+}
+
 TEST_CASE("benchmark refuses what it cannot measure") {
   CHECK(run_program("benchmark").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --devices 0").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --precision bf16").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --budget -1").exit_code == 2);
+  CHECK(run_program("benchmark --into x.db --device gpu").exit_code == 2);
+  CHECK(run_program("benchmark --into x.db --device cuda --precision int4").exit_code == 2);
 }
 
 }  // namespace meshwright

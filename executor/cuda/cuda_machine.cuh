@@ -1,0 +1,192 @@
+#pragma once
+
+#include "executor/cuda/cuda_work.h"
+#include "executor/cuda/device_memory.h"
+#include "executor/cuda/kernel_work.h"
+
+// How the threads of a GPU share the work of executor/cuda/kernel_work.h. This is all that tests on
+// a processor do not run.
+namespace meshwright::cuda {
+
+inline constexpr int kThreads = 256;
+inline constexpr int kWarp = 32;
+inline constexpr int kWarps = kThreads / kWarp;
+inline constexpr std::int64_t kMostBlocks = 1 << 16;
+// Blocks that reduce everything to one state; two for each multiprocessor of a large GPU.
+inline constexpr int kReduceBlocks = 264;
+
+// A block of threads.
+struct BlockTeam {
+  __device__ std::int64_t rank() const { return threadIdx.x; }
+  __device__ std::int64_t size() const { return kThreads; }
+
+  template <class Real, class Combine>
+  __device__ Real combine(Real value, Combine both) {
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      value = both(value, __shfl_xor_sync(0xffffffffu, value, step));
+    }
+    __shared__ Real warps[kWarps];
+    __syncthreads();  // whoever still reads what the last call left there
+    if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = warps[0];
+    for (int i = 1; i < kWarps; ++i) value = both(value, warps[i]);
+    return value;
+  }
+  template <class Real>
+  __device__ Real sum(Real value) {
+    return combine(value, [](Real a, Real b) { return a + b; });
+  }
+  template <class Real>
+  __device__ Real largest(Real value) {
+    return combine(value, [](Real a, Real b) { return a > b ? a : b; });
+  }
+  template <class Stored>
+  __device__ void add(Stored* to, Stored value) {
+    atomicAdd(to, value);
+  }
+};
+
+template <class Work>
+__global__ void __launch_bounds__(kThreads) run_elements(std::int64_t count, Work work) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+#pragma unroll 4
+  for (std::int64_t i = first; i < count; i += step) work(i);
+}
+
+template <class Work>
+__global__ void __launch_bounds__(kThreads) run_rows(std::int64_t count, Work work) {
+  BlockTeam team;
+  for (std::int64_t row = blockIdx.x; row < count; row += gridDim.x) work(team, row);
+}
+
+// A warp has neighbouring columns; the warps of a block share the rows.
+template <class Work>
+__global__ void __launch_bounds__(kThreads) run_columns(std::int64_t count, Work work) {
+  using Sums = typename Work::Sums;
+  __shared__ Sums parts[kWarps][kWarp];
+  const int lane = threadIdx.x % kWarp, part = threadIdx.x / kWarp;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane;
+  if (column < count) parts[part][lane] = work.part(column, part, kWarps);
+  __syncthreads();
+  if (part != 0 || column >= count) return;
+  Sums sums = parts[0][lane];
+  for (int i = 1; i < kWarps; ++i) sums.add(parts[i][lane]);
+  work.finish(column, sums);
+}
+
+// Adds up the states of a block; thread 0 has the sum.
+template <class State>
+__device__ void add_states(State& state) {
+  __shared__ alignas(State) unsigned char memory[kThreads * sizeof(State)];
+  State* const states = reinterpret_cast<State*>(memory);
+  states[threadIdx.x] = state;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) states[threadIdx.x].add(states[threadIdx.x + half]);
+  }
+  state = states[0];
+}
+
+template <class Work>
+__global__ void __launch_bounds__(kThreads)
+    reduce_blocks(std::int64_t count, Work work, typename Work::State* blocks) {
+  auto state = work.begin();
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (std::int64_t i = first; i < count; i += step) work.add(state, i);
+  work.end(state);
+  add_states(state);
+  if (threadIdx.x == 0) blocks[blockIdx.x] = state;
+}
+
+template <class Work>
+__global__ void __launch_bounds__(kThreads)
+    reduce_rest(int blocks, Work work, const typename Work::State* states) {
+  auto state = work.begin();
+  for (int i = threadIdx.x; i < blocks; i += kThreads) state.add(states[i]);
+  add_states(state);
+  if (threadIdx.x == 0) work.finish(state);
+}
+
+inline unsigned blocks_for(std::int64_t count, std::int64_t each, std::int64_t most) {
+  const std::int64_t blocks = (count + each - 1) / each;
+  return static_cast<unsigned>(blocks < 1 ? 1 : (blocks < most ? blocks : most));
+}
+
+// Takes down the work for a stream.
+class Recorder {
+ public:
+  template <class Work>
+  void elements(std::int64_t count, const Work& work) {
+    add([=](cudaStream_t stream) {
+      run_elements<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(count, work);
+    });
+  }
+  template <class Work>
+  void rows(std::int64_t count, const Work& work) {
+    add([=](cudaStream_t stream) {
+      run_rows<<<blocks_for(count, 1, kMostBlocks), kThreads, 0, stream>>>(count, work);
+    });
+  }
+  template <class Work>
+  void columns(std::int64_t count, const Work& work) {
+    add([=](cudaStream_t stream) {
+      run_columns<<<blocks_for(count, kWarp, 1 << 30), kThreads, 0, stream>>>(count, work);
+    });
+  }
+  template <class Work>
+  void reduce(std::int64_t count, const Work& work) {
+    using State = typename Work::State;
+    const auto memory = std::make_shared<DeviceMemory>(kReduceBlocks * sizeof(State));
+    list_.memory.push_back(memory);
+    State* const states = static_cast<State*>(memory->data());
+    const unsigned blocks = blocks_for(count, kThreads, kReduceBlocks);
+    add([=](cudaStream_t stream) {
+      reduce_blocks<<<blocks, kThreads, 0, stream>>>(count, work, states);
+      reduce_rest<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), work, states);
+    });
+  }
+  template <class T>
+  const T* keep(const std::vector<T>& numbers) {
+    const auto memory = std::make_shared<DeviceMemory>(numbers.size() * sizeof(T));
+    check(cudaMemcpy(memory->data(), numbers.data(), numbers.size() * sizeof(T),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    list_.memory.push_back(memory);
+    return static_cast<const T*>(memory->data());
+  }
+  WorkList take() { return std::move(list_); }
+
+ private:
+  template <class Launch>
+  void add(Launch launch) {
+    list_.launches.push_back([launch](cudaStream_t stream) {
+      launch(stream);
+      check(cudaGetLastError(), "a kernel's launch");
+    });
+  }
+  WorkList list_;
+};
+
+template <class Work>
+void run_now(std::int64_t count, const Work& work, cudaStream_t stream) {
+  Recorder recorder;
+  recorder.elements(count, work);
+  for (const auto& launch : recorder.take().launches) launch(stream);
+}
+
+template <class Stored>
+void fill(void* to, std::int64_t count, cudaStream_t stream) {
+  run_now(count, work::Fill<Stored>{static_cast<Stored*>(to), random_key(1, "benchmark")}, stream);
+}
+
+template <class Stored>
+std::optional<WorkList> recorded_work(const KernelCall& call) {
+  Recorder recorder;
+  if (!work::KernelWork<Stored, Recorder>(call, recorder).add()) return {};
+  return recorder.take();
+}
+
+}  // namespace meshwright::cuda

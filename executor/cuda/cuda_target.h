@@ -1,0 +1,31 @@
+#pragma once
+
+#include "executor/benchmark/target.h"
+#include "executor/cuda/cuda_library.h"
+#include "executor/cuda/nccl_group.h"
+#include "executor/cuda/product.h"
+
+namespace meshwright::cuda {
+
+// The GPUs of this machine: products by cuBLASLt, other kernels by the work of kernel_work.h,
+// transfers by NCCL. Attention is not there. Kernels are timed by events in their stream, one after
+// the other without a pause, so what is shorter than the host takes for a launch reads as that.
+class CudaTarget : public BenchmarkTarget {
+ public:
+  explicit CudaTarget(const CudaRequest& request);
+
+  Provenance provenance() const override { return provenance_; }
+  DeviceRecord device() const override { return record_; }
+  std::optional<Timed> kernel(const Kernel& kernel, Precision precision) override;
+  Timed transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) override;
+  Timed copy(std::optional<CopyDirection> direction, Bytes bytes) override;
+
+ private:
+  Provenance provenance_;
+  DeviceRecord record_;
+  std::unique_ptr<BlasHandle> blas_;
+  std::shared_ptr<Stream> stream_;               // of device 0
+  std::shared_ptr<const NcclGroup> last_group_;  // making one takes about a second
+};
+
+}  // namespace meshwright::cuda

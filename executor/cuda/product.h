@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+#include <optional>
+
+#include "costmodel/kernel.h"
+#include "executor/cuda/device_memory.h"
+
+namespace meshwright::cuda {
+
+// cuBLASLt on the device that is current when it is made.
+class BlasHandle {
+ public:
+  BlasHandle() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
+  ~BlasHandle() { cublasLtDestroy(handle_); }
+  BlasHandle(const BlasHandle&) = delete;
+  BlasHandle& operator=(const BlasHandle&) = delete;
+  cublasLtHandle_t get() const { return handle_; }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+// A matrix product with its memory, by the algorithm that cuBLASLt's heuristics put first. 16-bit
+// and 8-bit products add up in fp32; 8-bit ones (E4M3) have a bf16 result.
+class Product {
+ public:
+  virtual ~Product() = default;
+  virtual void launch(cudaStream_t stream) = 0;
+};
+
+// None: not a product, or cuBLASLt has none of this kind on this device.
+std::unique_ptr<Product> make_product(const Kernel& kernel, Precision precision,
+                                      const BlasHandle& blas, cudaStream_t stream);
+
+}  // namespace meshwright::cuda
