@@ -141,6 +141,10 @@ void add_attention(ItemList& list) {
   std::vector<std::string> variants = {"causal 32", "causal 32 dropout", "causal 64",
                                        "causal 64 dropout", "causal 16"};
   if (!list.scope().quick) variants.insert(variants.end(), {"causal 128", "full 64"});
+  if (list.scope().sizes == BenchmarkSizes::Gpu) {
+    variants = {"causal 128", "causal 64"};
+    if (!list.scope().quick) variants.insert(variants.end(), {"full 64", "causal 192+128"});
+  }
   for (const std::string& variant : variants) {
     for (const P part : {P::Forward, P::InputGradient}) {
       list.add({K::Attention, part, variant}, {list.sizes(kHeads), list.sizes(kSequence)});
@@ -180,7 +184,6 @@ void add_elementwise(ItemList& list) {
     list.add({K::Scale, part, ""}, {elements});
     list.add({K::Dropout, part, ""}, {elements});
   }
-  list.add({K::Add, P::Forward, ""}, {elements});
   list.add({K::Add, P::Forward, "strided"}, {elements});
   list.add({K::Sum, P::InputGradient, ""}, {elements});
 }
@@ -218,11 +221,13 @@ void add_links_and_copies(ItemList& list) {
 
 void add_pass(ItemList& list) {
   add_links_and_copies(list);
-  add_elementwise(list);
+  // With products and links, what a cluster is made of.
+  list.add({K::Add, P::Forward, ""}, {list.sizes(kElements)});
   add_products(list);
   add_transfers(list);
   add_attention(list);
   add_step_kernels(list);
+  add_elementwise(list);
   add_row_kernels(list);
 }
 

@@ -14,14 +14,15 @@ std::string version_text(int version, int major_step, int minor_step) {
          std::to_string(version % major_step / minor_step);
 }
 
-std::string software_of(const std::string& version) {
+std::string software_of(const std::string& version, const std::string& attention) {
   int driver = 0, runtime = 0, nccl = 0;
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   check(ncclGetVersion(&nccl), "ncclGetVersion");
   return "meshwright " + version + ", CUDA " + version_text(runtime, 1000, 10) + ", driver for " +
          version_text(driver, 1000, 10) + ", cuBLASLt " + std::to_string(cublasLtGetVersion()) +
-         ", NCCL " + version_text(nccl, 10000, 100) + "." + std::to_string(nccl % 100);
+         ", NCCL " + version_text(nccl, 10000, 100) + "." + std::to_string(nccl % 100) +
+         (attention.empty() ? "" : ", ") + attention;
 }
 
 cudaDeviceProp properties_of(int device) {
@@ -79,12 +80,13 @@ CudaTarget::CudaTarget(const CudaRequest& request) {
   const cudaDeviceProp properties = properties_of(0);
   check_alike(properties, devices);
   const std::string name = properties.name;
+  attention_ = attention_library();
   provenance_ = {request.machine.value_or(std::to_string(devices) + " x " + name),
-                 software_of(request.version), "meshwright benchmark"};
-  record_ = {.device = device_type_of(name),
-             .description = name,
-             .devices = devices,
-             .memory = Bytes(static_cast<std::int64_t>(properties.totalGlobalMem))};
+                 software_of(request.version, attention_->name()), "meshwright benchmark"};
+  record_.device = device_type_of(name);
+  record_.description = name;
+  record_.devices = devices;
+  record_.memory = Bytes(static_cast<std::int64_t>(properties.totalGlobalMem));
   blas_ = std::make_unique<BlasHandle>();
   stream_ = std::make_shared<Stream>();
 }
@@ -92,20 +94,22 @@ CudaTarget::CudaTarget(const CudaRequest& request) {
 std::optional<Timed> CudaTarget::kernel(const Kernel& kernel, Precision precision) {
   check(cudaSetDevice(0), "cudaSetDevice");
   if (!can_compute(precision, properties_of(0))) return {};
+  const auto timed = [&](auto bench) -> Timed {
+    return [stream = stream_, bench](std::int64_t count) {
+      return Seconds(seconds_of(*stream, count, [&](cudaStream_t where) { bench->launch(where); }));
+    };
+  };
   if (kernel.kind == KernelKind::Matmul) {
     const std::shared_ptr<Product> product =
         make_product(kernel, precision, *blas_, stream_->get());
-    if (!product) return {};
-    return [stream = stream_, product](std::int64_t count) {
-      return Seconds(
-          seconds_of(*stream, count, [&](cudaStream_t where) { product->launch(where); }));
-    };
+    return product ? std::optional(timed(product)) : std::nullopt;
+  }
+  if (kernel.kind == KernelKind::Attention) {
+    const std::shared_ptr<Attention> made = attention_->make(kernel, precision, stream_->get());
+    return made ? std::optional(timed(made)) : std::nullopt;
   }
   const auto bench = std::make_shared<WorkBench>(kernel, precision, stream_->get());
-  if (!bench->exists()) return {};
-  return [stream = stream_, bench](std::int64_t count) {
-    return Seconds(seconds_of(*stream, count, [&](cudaStream_t where) { bench->launch(where); }));
-  };
+  return bench->exists() ? std::optional(timed(bench)) : std::nullopt;
 }
 
 Timed CudaTarget::transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) {
