@@ -3,8 +3,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "executor/benchmark/target.h"
+#include "executor/step_settings.h"
 
 namespace meshwright {
 
@@ -16,9 +18,23 @@ struct CudaRequest {
   std::optional<std::int64_t> devices;  // none: all
 };
 
-// The one function of the library. The caller owns what it returns. Throws EnvironmentError.
+// One kernel on the first device, with operands in the host's memory: what a test compares with a
+// processor's kernel.
+struct CudaCall {
+  const Kernel& kernel;
+  Precision precision = Precision::FP32;
+  const StepSettings& settings;
+  std::vector<std::byte*> buffers;  // of the operands
+  std::vector<std::size_t> bytes;
+};
+
+// The library's functions. Throw EnvironmentError, and DeviceError when a device fails.
+// The caller owns what it returns.
 inline constexpr const char* kCudaTargetFunction = "meshwright_cuda_target";
 using CudaTargetFunction = BenchmarkTarget* (*)(const CudaRequest& request);
+// False: there is no such kernel.
+inline constexpr const char* kCudaRunFunction = "meshwright_cuda_run";
+using CudaRunFunction = bool (*)(const CudaCall& call);
 
 inline constexpr const char* kCudaLibraryFile = "libmeshwright_cuda.so";
 

@@ -99,6 +99,7 @@ class LtProduct : public Product {
   LtProduct(const ProductLayout& layout, const Kernel& kernel, Precision precision,
             const BlasHandle& blas, cudaStream_t stream)
       : blas_(blas),
+        layout_(layout),
         types_(types_of(precision)),
         accumulate_(kernel.accumulate),
         description_(types_, layout),
@@ -140,6 +141,12 @@ class LtProduct : public Product {
     return true;
   }
 
+  void* memory(std::size_t operand) const override {
+    if (operand == layout_.first.operand) return first_memory_.data();
+    if (operand == layout_.second.operand) return second_memory_.data();
+    return result_memory_.data();
+  }
+
   void launch(cudaStream_t stream) override {
     types_.factor == CUDA_R_64F ? multiply<double>(stream) : multiply<float>(stream);
   }
@@ -156,6 +163,7 @@ class LtProduct : public Product {
   }
 
   const BlasHandle& blas_;
+  ProductLayout layout_;
   ProductTypes types_;
   bool accumulate_;
   ProductDescription description_;

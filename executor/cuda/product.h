@@ -29,6 +29,8 @@ class Product {
  public:
   virtual ~Product() = default;
   virtual void launch(cudaStream_t stream) = 0;
+  // Of an operand of the kernel.
+  virtual void* memory(std::size_t operand) const = 0;
 };
 
 // None: not a product, or cuBLASLt has none of this kind on this device.

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "costmodel/kernel_shape.h"
+#include "executor/benchmark/items.h"
+
+namespace meshwright {
+
+// Memory of a kernel's operands. Losses and optimizers have sums and squares, which are positive.
+template <class Real>
+struct Memory {
+  std::vector<std::vector<double>> words;  // enough room for any element
+  std::vector<std::byte*> buffers;
+
+  explicit Memory(const Kernel& kernel) {
+    const bool positive = kernel.kind == KernelKind::Loss || kernel.kind == KernelKind::AdamW;
+    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+      const Operand& operand = kernel.operands[i];
+      const auto count = static_cast<std::size_t>(element_count(operand));
+      words.emplace_back(count + 1);
+      for (std::size_t k = 0; k < count; ++k) {
+        const double value = 0.05 + static_cast<double>((k * 7919 + i * 104729) % 997) / 1000;
+        put(operand.element, i, k, positive || k % 3 != 0 ? value : -value);
+      }
+    }
+    for (auto& operand : words) buffers.push_back(reinterpret_cast<std::byte*>(operand.data()));
+  }
+  void put(BufferElement element, std::size_t operand, std::size_t k, double value) {
+    double* const to = words[operand].data();
+    if (element == BufferElement::Index) {
+      // From -2, which is no label, to beyond a small table.
+      reinterpret_cast<std::int32_t*>(to)[k] = static_cast<std::int32_t>(k * 5 % 11) - 2;
+    } else if (element == BufferElement::Double) {
+      to[k] = std::abs(value) + 1;
+    } else {
+      reinterpret_cast<Real*>(to)[k] = static_cast<Real>(value);
+    }
+  }
+  double get(const Operand& operand, std::size_t i, std::size_t k) const {
+    const double* const from = words[i].data();
+    if (operand.element == BufferElement::Double) return from[k];
+    return static_cast<double>(reinterpret_cast<const Real*>(from)[k]);
+  }
+};
+
+// Every class of kernels that `benchmark` measures, once, with small odd sizes.
+inline std::vector<Kernel> small_kernels() {
+  std::vector<Kernel> kernels;
+  std::set<KernelClass> seen;
+  for (const BenchmarkItem& item : benchmark_items({.quick = false, .devices = 1})) {
+    const auto* timed = std::get_if<KernelItem>(&item);
+    if (!timed || !seen.insert(timed->shaped.kernel).second) continue;
+    ShapedKernel shaped = timed->shaped;
+    constexpr std::int64_t kSizes[] = {7, 9, 10};
+    for (std::size_t i = 0; i < shaped.shape.size(); ++i) shaped.shape[i] = kSizes[i];
+    if (shaped.kernel.variant == "strided") shaped.shape = {512};
+    if (shaped.kernel.kind == KernelKind::ClipFactor) shaped.shape = {1};
+    const auto kernel = kernel_with(shaped);
+    REQUIRE(kernel);
+    kernels.push_back(*kernel);
+  }
+  return kernels;
+}
+
+}  // namespace meshwright
