@@ -56,8 +56,8 @@ void check_alike(const cudaDeviceProp& first, std::int64_t devices) {
   }
 }
 
-bool can_compute(Precision precision, const cudaDeviceProp& properties) {
-  const int capability = properties.major * 10 + properties.minor;
+// By compute capability: 8.9 is 89.
+bool can_compute(Precision precision, int capability) {
   switch (precision) {
     case Precision::FP64:
     case Precision::FP32:
@@ -80,6 +80,7 @@ CudaTarget::CudaTarget(const CudaRequest& request) {
   const cudaDeviceProp properties = properties_of(0);
   check_alike(properties, devices);
   const std::string name = properties.name;
+  capability_ = properties.major * 10 + properties.minor;
   attention_ = attention_library();
   provenance_ = {request.machine.value_or(std::to_string(devices) + " x " + name),
                  software_of(request.version, attention_->name()), "meshwright benchmark"};
@@ -93,7 +94,7 @@ CudaTarget::CudaTarget(const CudaRequest& request) {
 
 std::optional<Timed> CudaTarget::kernel(const Kernel& kernel, Precision precision) {
   check(cudaSetDevice(0), "cudaSetDevice");
-  if (!can_compute(precision, properties_of(0))) return {};
+  if (!can_compute(precision, capability_)) return {};
   const auto timed = [&](auto bench) -> Timed {
     return [stream = stream_, bench](std::int64_t count) {
       return Seconds(seconds_of(*stream, count, [&](cudaStream_t where) { bench->launch(where); }));

@@ -24,6 +24,7 @@ class CudaTarget : public BenchmarkTarget {
  private:
   Provenance provenance_;
   DeviceRecord record_;
+  int capability_ = 0;
   std::unique_ptr<BlasHandle> blas_;
   std::unique_ptr<AttentionLibrary> attention_;
   std::shared_ptr<Stream> stream_;               // of device 0
