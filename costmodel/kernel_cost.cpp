@@ -316,10 +316,12 @@ Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType&
   }
   if (kernel.kind == KernelKind::Attention) {
     const AttentionShape shape = attention_shape(kernel);
+    // FP8 is a way to multiply by weights: attention is computed in what is between kernels.
+    const Precision numbers = precision == Precision::FP8 ? Precision::BF16 : precision;
     const Seconds time =
         stores_scores(attention)
-            ? unfused_attention_time(shape, kernel.part, precision, device, fit, attention)
-            : flash_time(shape, kernel.part, precision, device, fit, attention);
+            ? unfused_attention_time(shape, kernel.part, numbers, device, fit, attention)
+            : flash_time(shape, kernel.part, numbers, device, fit, attention);
     return Seconds(std::max(time.value(), moving_time(kernel, precision, device, fit).value())) +
            launch;
   }

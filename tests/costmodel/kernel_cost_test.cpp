@@ -305,6 +305,19 @@ TEST_CASE("the fused softmax takes four rows of scores at a time, of at most 204
         AttentionKernel::Flash2);
 }
 
+TEST_CASE("attention is not computed in 8 bits") {
+  DeviceType fast = device();
+  fast.peak.emplace(Precision::FP8, declared(200.0_TFLOPps));
+  const Operand heads = dense_operand({2, 1024, 8, 64});
+  const Kernel kernel{.kind = KernelKind::Attention,
+                      .operands = {heads, heads, heads, heads},
+                      .attributes = AttentionAttributes{.causal = true}};
+  const auto time = [&](Precision precision) {
+    return kernel_time(kernel, precision, fast, plain(), AttentionKernel::Flash2);
+  };
+  CHECK(time(Precision::FP8) == time(Precision::BF16));
+}
+
 TEST_CASE("other kernels move their operands once, after a launch") {
   const Kernel add{
       .kind = KernelKind::Add,
