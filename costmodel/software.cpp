@@ -66,6 +66,7 @@ class SoftwareReader {
     plain("context", software_.context);
     plain("communicator", software_.communicator);
     plain("transfer_buffers", software_.transfer_buffers);
+    plain("gradient_buffers", software_.gradient_buffers);
     input_.reject_unknown_fields();
     return software_;
   }

@@ -38,13 +38,14 @@ struct Software {
   bool overlap_gradients = true;  // with the backward
   std::int64_t prefetch = 1;      // buckets that weights are gathered ahead
   bool wide_gradients = true;     // gradients are added up and reduced in fp32
-  bool copies_gradients = false;  // 16-bit ones that ZeRO shards, to fp32 in the step
+  bool copies_gradients = false;  // 16-bit ones that a device updates by, to fp32 in the step
   bool keeps_products = false;    // of a layer that it recomputes selectively
   double dropout = 0;             // that models of the GPT family are trained with
 
   Bytes context;           // of the device that no allocator sees
   Bytes communicator;      // for each group of devices that a device is in
-  Bytes transfer_buffers;  // that gradients are gathered in, kept all the time
+  Bytes transfer_buffers;  // that weights and gradients are gathered in, kept all the time
+  Bytes gradient_buffers;  // likewise of 16-bit gradients; twice as much of fp32 ones
   friend bool operator==(const Software&, const Software&) = default;
 };
 

@@ -21,7 +21,8 @@ MemoryOverheads overheads_of(const Software& software) {
   return {.context = software.context,
           .communicator = software.communicator,
           .caching_allocator = true,
-          .transfer_buffers = software.transfer_buffers};
+          .transfer_buffers = software.transfer_buffers +
+                              software.gradient_buffers * (software.wide_gradients ? 2 : 1)};
 }
 
 }  // namespace meshwright

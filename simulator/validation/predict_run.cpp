@@ -33,8 +33,7 @@ Bytes gradient_copies(const RunPlan& run, const DeviceReport& device) {
   // 16-bit gradients, each as wide as its weight, from which fp32 ones are added up.
   if (run.narrow_gradients_too) held += of(Component::Weights);
   // The step has no activations, and a third of the state (fp32 weights, two moments) again.
-  const bool copies = run.software.copies_gradients && !run.software.wide_gradients;
-  if (copies && run.choices.zero > 0) {
+  if (run.software.copies_gradients && !run.software.wide_gradients) {
     const Bytes copied(of(Component::Optimizer).value() / 3);
     const Bytes in_step = of(Component::Activations) + of(Component::Workspace);
     if (copied > in_step) held += copied - in_step;

@@ -107,6 +107,7 @@ TEST_CASE("a software that is like another has its numbers but for those it name
   like.copies_gradients = base.copies_gradients;
   like.communicator = base.communicator;
   like.transfer_buffers = base.transfer_buffers;
+  like.gradient_buffers = base.gradient_buffers;
   CHECK(like == base);
 }
 

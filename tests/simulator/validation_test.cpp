@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "costmodel/fitted_costs.h"
+#include "simulator/software_run.h"
 
 namespace meshwright {
 namespace {
@@ -209,6 +210,13 @@ TEST_CASE("heads that a run does not state are those of other runs of its model"
   PublishedRun run = small_run();
   run.heads_are_of_others = true;
   CHECK(plan_of(run).assumed.front() == "heads = 4 as in other runs of the model");
+}
+
+TEST_CASE("buffers of fp32 gradients are twice as large as of 16-bit ones") {
+  Software software{.transfer_buffers = 1_GiB, .gradient_buffers = 2_GiB};
+  CHECK(overheads_of(software).transfer_buffers == 5_GiB);
+  software.wide_gradients = false;
+  CHECK(overheads_of(software).transfer_buffers == 3_GiB);
 }
 
 TEST_CASE("a run says whether its loss is fused, and its kernels compiled") {
