@@ -104,9 +104,9 @@ std::vector<RecomputeSegment> attention_segments(const Model& model) {
   return segments;
 }
 
-// Attention and the first, third ... product of a layer are kept (torchtitan,
-// activation_checkpoint.py: "save the output of every other matmul").
-std::vector<std::string> kept_products(const OpGraph& graph, const Chunk& layer) {
+// Attention and the first, third ... product of a layer, as torchtitan keeps them
+// (activation_checkpoint.py).
+std::vector<std::string> kept_products(const OpGraph& graph, const RecomputeSegment& layer) {
   std::vector<std::string> kept;
   bool keeps_next = true;
   for (std::size_t op = layer.first_op; op < layer.end_op; ++op) {
@@ -120,31 +120,16 @@ std::vector<std::string> kept_products(const OpGraph& graph, const Chunk& layer)
   return kept;
 }
 
-std::vector<RecomputeSegment> product_segments(const Model& model,
-                                               const std::vector<Chunk>& chunks) {
-  const OpGraph graph = unroll(model);
-  const Layers layers = find_layers(model);
-  std::vector<RecomputeSegment> segments;
-  for (const Chunk& chunk : chunks) {
-    for (const Chunk& layer : layers_in(layers, chunk)) {
-      segments.push_back({.first_op = layer.first_op,
-                          .end_op = layer.end_op,
-                          .kept = kept_products(graph, layer)});
-    }
-  }
-  return segments;
-}
-
 std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Model& model,
                                             const std::vector<Chunk>& chunks) {
   std::vector<RecomputeSegment> segments;
   if (choices.recompute.kind == Recompute::Selective) segments = attention_segments(model);
-  if (choices.recompute.kind == Recompute::Products) segments = product_segments(model, chunks);
   const Layers layers = find_layers(model);
   const auto count = static_cast<std::size_t>(choices.recompute.layers);
   for (const Chunk& chunk : chunks) {
     const auto inside = layers_in(layers, chunk);
-    if (choices.recompute.kind == Recompute::Uniform) {
+    if (choices.recompute.kind == Recompute::Uniform ||
+        choices.recompute.kind == Recompute::Products) {
       for (std::size_t i = 0; i < inside.size(); i += count) {
         const Chunk& last = inside[std::min(i + count, inside.size()) - 1];
         segments.push_back({.first_op = inside[i].first_op, .end_op = last.end_op});
@@ -153,6 +138,10 @@ std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Mo
     for (std::size_t i = 0; choices.recompute.kind == Recompute::First && i < inside.size(); ++i) {
       if (i < count) segments.push_back({inside[i].first_op, inside[i].end_op});
     }
+  }
+  if (choices.recompute.kind == Recompute::Products) {
+    const OpGraph graph = unroll(model);
+    for (RecomputeSegment& segment : segments) segment.kept = kept_products(graph, segment);
   }
   for (RecomputeSegment& segment : segments) segment.rerun_all = choices.rerun_all;
   return segments;

@@ -7,16 +7,9 @@
 namespace meshwright::cuda {
 namespace {
 
-class CudnnHandle {
+class CudnnHandle : public Owned<cudnnHandle_t, cudnnDestroy> {
  public:
-  CudnnHandle() { check(cudnnCreate(&handle_), "cudnnCreate"); }
-  ~CudnnHandle() { cudnnDestroy(handle_); }
-  CudnnHandle(const CudnnHandle&) = delete;
-  CudnnHandle& operator=(const CudnnHandle&) = delete;
-  cudnnHandle_t get() const { return handle_; }
-
- private:
-  cudnnHandle_t handle_ = nullptr;
+  CudnnHandle() { check(cudnnCreate(place()), "cudnnCreate"); }
 };
 
 std::optional<cudnnDataType_t> type_of(Precision precision) {

@@ -6,70 +6,62 @@
 
 #include "executor/cuda/status.h"
 
-// Owners of what the CUDA runtime hands out. All belong to the device that is current when they
-// are made.
+// Owners of what CUDA's libraries hand out. All belong to the device that is current when they are
+// made.
 namespace meshwright::cuda {
 
-class DeviceMemory {
+// Made by a call that is given `place`.
+template <class Handle, auto kDestroy>
+class Owned {
  public:
-  explicit DeviceMemory(std::size_t bytes) { check(cudaMalloc(&data_, bytes), "cudaMalloc"); }
-  ~DeviceMemory() { cudaFree(data_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  void* data() const { return data_; }
+  Owned() = default;
+  ~Owned() {
+    if (handle_) kDestroy(handle_);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Handle get() const { return handle_; }
+
+ protected:
+  Handle* place() { return &handle_; }
 
  private:
-  void* data_ = nullptr;
+  Handle handle_ = nullptr;
+};
+
+class DeviceMemory : public Owned<void*, cudaFree> {
+ public:
+  explicit DeviceMemory(std::size_t bytes) { check(cudaMalloc(place(), bytes), "cudaMalloc"); }
+  void* data() const { return get(); }
 };
 
 // Of the host, in place where copies to and from a device find it.
-class PinnedMemory {
+class PinnedMemory : public Owned<void*, cudaFreeHost> {
  public:
   explicit PinnedMemory(std::size_t bytes) {
-    check(cudaMallocHost(&data_, bytes), "cudaMallocHost");
+    check(cudaMallocHost(place(), bytes), "cudaMallocHost");
   }
-  ~PinnedMemory() { cudaFreeHost(data_); }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
+  void* data() const { return get(); }
 };
 
-class Stream {
+class Stream : public Owned<cudaStream_t, cudaStreamDestroy> {
  public:
-  Stream() {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  }
-  ~Stream() { cudaStreamDestroy(stream_); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t get() const { return stream_; }
-  void synchronize() const { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
-
- private:
-  cudaStream_t stream_ = nullptr;
+  Stream() { check(cudaStreamCreateWithFlags(place(), cudaStreamNonBlocking), "cudaStreamCreate"); }
+  void synchronize() const { check(cudaStreamSynchronize(get()), "cudaStreamSynchronize"); }
 };
 
-class Event {
+class Event : public Owned<cudaEvent_t, cudaEventDestroy> {
  public:
-  Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  Event() { check(cudaEventCreate(place()), "cudaEventCreate"); }
   void record(cudaStream_t stream) const {
-    check(cudaEventRecord(event_, stream), "cudaEventRecord");
+    check(cudaEventRecord(get(), stream), "cudaEventRecord");
   }
   // From `start` to this one, both reached.
   double seconds_since(const Event& start) const {
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
+    check(cudaEventElapsedTime(&milliseconds, start.get(), get()), "cudaEventElapsedTime");
     return milliseconds * 1e-3;
   }
-
- private:
-  cudaEvent_t event_ = nullptr;
 };
 
 }  // namespace meshwright::cuda

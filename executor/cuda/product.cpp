@@ -34,60 +34,38 @@ ProductTypes types_of(Precision precision) {
 }
 
 // Descriptions that cuBLASLt hands out.
-class MatrixDescription {
+class MatrixDescription : public Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> {
  public:
   MatrixDescription(cudaDataType_t type, const BlasMatrix& matrix) {
-    check(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(matrix.rows),
+    check(cublasLtMatrixLayoutCreate(place(), type, static_cast<std::uint64_t>(matrix.rows),
                                      static_cast<std::uint64_t>(matrix.columns), matrix.stride),
           "cublasLtMatrixLayoutCreate");
   }
-  ~MatrixDescription() { cublasLtMatrixLayoutDestroy(layout_); }
-  MatrixDescription(const MatrixDescription&) = delete;
-  MatrixDescription& operator=(const MatrixDescription&) = delete;
-  cublasLtMatrixLayout_t get() const { return layout_; }
-
- private:
-  cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
-class ProductDescription {
+class ProductDescription : public Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> {
  public:
   ProductDescription(const ProductTypes& types, const ProductLayout& layout) {
-    check(cublasLtMatmulDescCreate(&description_, types.compute, types.factor),
+    check(cublasLtMatmulDescCreate(place(), types.compute, types.factor),
           "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, layout.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, layout.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   }
-  ~ProductDescription() { cublasLtMatmulDescDestroy(description_); }
-  ProductDescription(const ProductDescription&) = delete;
-  ProductDescription& operator=(const ProductDescription&) = delete;
-  cublasLtMatmulDesc_t get() const { return description_; }
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-    check(cublasLtMatmulDescSetAttribute(description_, attribute, &value, sizeof(value)),
+    check(cublasLtMatmulDescSetAttribute(get(), attribute, &value, sizeof(value)),
           "cublasLtMatmulDescSetAttribute");
   }
-
- private:
-  cublasLtMatmulDesc_t description_ = nullptr;
 };
 
-class Preference {
+class Preference : public Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> {
  public:
   Preference() {
-    check(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
-    check(
-        cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &kWorkspace, sizeof(kWorkspace)),
-        "cublasLtMatmulPreferenceSetAttribute");
+    check(cublasLtMatmulPreferenceCreate(place()), "cublasLtMatmulPreferenceCreate");
+    check(cublasLtMatmulPreferenceSetAttribute(get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                               &kWorkspace, sizeof(kWorkspace)),
+          "cublasLtMatmulPreferenceSetAttribute");
   }
-  ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
-  Preference(const Preference&) = delete;
-  Preference& operator=(const Preference&) = delete;
-  cublasLtMatmulPreference_t get() const { return preference_; }
-
- private:
-  cublasLtMatmulPreference_t preference_ = nullptr;
 };
 
 std::size_t elements_of(const BlasMatrix& matrix) {

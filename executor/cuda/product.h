@@ -11,16 +11,9 @@
 namespace meshwright::cuda {
 
 // cuBLASLt on the device that is current when it is made.
-class BlasHandle {
+class BlasHandle : public Owned<cublasLtHandle_t, cublasLtDestroy> {
  public:
-  BlasHandle() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
-  ~BlasHandle() { cublasLtDestroy(handle_); }
-  BlasHandle(const BlasHandle&) = delete;
-  BlasHandle& operator=(const BlasHandle&) = delete;
-  cublasLtHandle_t get() const { return handle_; }
-
- private:
-  cublasLtHandle_t handle_ = nullptr;
+  BlasHandle() { check(cublasLtCreate(place()), "cublasLtCreate"); }
 };
 
 // A matrix product with its memory, by the algorithm that cuBLASLt's heuristics put first. 16-bit

@@ -116,19 +116,20 @@ PublishedRun read_run(const CsvInput& table, std::size_t row) {
   return run;
 }
 
-using Model = std::tuple<std::string, std::string, std::optional<std::int64_t>,
-                         std::optional<std::int64_t>, std::optional<std::int64_t>>;
-Model model_of(const PublishedRun& run) {
+// What runs of one model have in common.
+using ModelKey = std::tuple<std::string, std::string, std::optional<std::int64_t>,
+                            std::optional<std::int64_t>, std::optional<std::int64_t>>;
+ModelKey key_of(const PublishedRun& run) {
   return {run.source, run.model, run.layers, run.hidden, run.ffn};
 }
 
 void take_heads_from_others(std::vector<PublishedRun>& runs) {
-  std::map<Model, std::set<std::int64_t>> stated;
+  std::map<ModelKey, std::set<std::int64_t>> stated;
   for (const PublishedRun& run : runs) {
-    if (run.heads) stated[model_of(run)].insert(*run.heads);
+    if (run.heads) stated[key_of(run)].insert(*run.heads);
   }
   for (PublishedRun& run : runs) {
-    const auto others = stated.find(model_of(run));
+    const auto others = stated.find(key_of(run));
     if (run.heads || run.model.empty() || others == stated.end()) continue;
     if (others->second.size() != 1) continue;
     run.heads = *others->second.begin();

@@ -116,16 +116,7 @@ std::optional<double> difference(const Kernel& kernel, Precision precision, std:
   Emulator emulator(threads);
   const KernelCall call{kernel, found.buffers, settings, 0};
   if (!work::KernelWork<Real, Emulator>(call, emulator).add()) return {};
-  double most = 0;
-  for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-    for (std::int64_t k = 0; k < element_count(kernel.operands[i]); ++k) {
-      const double a = expected.get(kernel.operands[i], i, static_cast<std::size_t>(k));
-      const double b = found.get(kernel.operands[i], i, static_cast<std::size_t>(k));
-      most = std::max(most, std::abs(a - b) / (1 + std::abs(a)));
-      if (std::isnan(a) != std::isnan(b)) return 1e300;
-    }
-  }
-  return most;
+  return largest_difference(kernel, expected, found);
 }
 
 bool has_work(const Kernel& kernel) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -47,6 +48,22 @@ struct Memory {
     return static_cast<double>(reinterpret_cast<const Real*>(from)[k]);
   }
 };
+
+// The largest difference between two results of a kernel, by 1 and the expected one.
+template <class Real>
+double largest_difference(const Kernel& kernel, const Memory<Real>& expected,
+                          const Memory<Real>& found) {
+  double most = 0;
+  for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+    for (std::int64_t k = 0; k < element_count(kernel.operands[i]); ++k) {
+      const double a = expected.get(kernel.operands[i], i, static_cast<std::size_t>(k));
+      const double b = found.get(kernel.operands[i], i, static_cast<std::size_t>(k));
+      most = std::max(most, std::abs(a - b) / (1 + std::abs(a)));
+      if (std::isnan(a) != std::isnan(b)) return 1e300;
+    }
+  }
+  return most;
+}
 
 // Every class of kernels that `benchmark` measures, once, with small odd sizes.
 inline std::vector<Kernel> small_kernels() {

@@ -32,15 +32,7 @@ std::optional<double> difference(CudaRunFunction run, const Kernel& kernel, Prec
     call.bytes.push_back(static_cast<std::size_t>(width.value() * element_count(operand)));
   }
   if (!run(call)) return {};
-  double most = 0;
-  for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-    for (std::int64_t k = 0; k < element_count(kernel.operands[i]); ++k) {
-      const double a = expected.get(kernel.operands[i], i, static_cast<std::size_t>(k));
-      const double b = found.get(kernel.operands[i], i, static_cast<std::size_t>(k));
-      most = std::max(most, std::abs(a - b) / (1 + std::abs(a)));
-    }
-  }
-  return most;
+  return largest_difference(kernel, expected, found);
 }
 
 }  // namespace
