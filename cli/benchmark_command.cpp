@@ -13,9 +13,9 @@
 #include "cli/benchmark_device.h"
 #include "cli/benchmark_view.h"
 #include "cli/command.h"
-#include "costmodel/input_error.h"
-#include "costmodel/profile_db.h"
-#include "costmodel/profile_file.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/profile/profile_db.h"
+#include "costmodel/profile/profile_file.h"
 #include "executor/environment_error.h"
 
 namespace meshwright {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cli/command.h"
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "executor/benchmark/cpu_target.h"
 #include "executor/benchmark/cuda_loader.h"
 #include "executor/cpu/blas.h"

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <map>
 
-#include "costmodel/input_error.h"
-#include "costmodel/link_topology.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/probe/link_topology.h"
 
 namespace meshwright {
 namespace {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "costmodel/profile.h"
+#include "costmodel/profile/profile.h"
 #include "executor/benchmark/benchmark.h"
 
 namespace meshwright {

@@ -10,11 +10,11 @@
 #include "cli/command.h"
 #include "cli/profile_option.h"
 #include "cli/text_table.h"
-#include "costmodel/cluster_name.h"
-#include "costmodel/cluster_shape.h"
-#include "costmodel/input_error.h"
-#include "costmodel/presets.h"
-#include "costmodel/profile_cluster.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/cluster/cluster_shape.h"
+#include "costmodel/probe/profile_cluster.h"
 
 namespace meshwright {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "costmodel/cluster.h"
+#include "costmodel/cluster/cluster.h"
 
 namespace meshwright {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "costmodel/cluster.h"
+#include "costmodel/cluster/cluster.h"
 
 namespace meshwright {
 

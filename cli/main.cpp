@@ -13,8 +13,8 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
-#include "costmodel/database_error.h"
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/profile/database_error.h"
 #include "executor/device_error.h"
 #include "executor/environment_error.h"
 

@@ -8,12 +8,12 @@
 #include "cli/model_option.h"
 #include "cli/model_view.h"
 #include "cli/text_table.h"
-#include "costmodel/graph_file.h"
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
-#include "costmodel/model_name.h"
-#include "costmodel/precision.h"
-#include "costmodel/presets.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/base/precision.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/model/graph_file.h"
+#include "costmodel/model/model_name.h"
 
 namespace meshwright {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "costmodel/op_graph.h"
+#include "costmodel/model/op_graph.h"
 
 namespace meshwright {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "costmodel/model_profile.h"
+#include "costmodel/model/model_profile.h"
 
 namespace meshwright {
 

@@ -6,12 +6,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/model_option.h"
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
-#include "simulator/check_plan.h"
-#include "simulator/plan_file.h"
-#include "simulator/resolve.h"
-#include "simulator/source_hash.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
+#include "simulator/choices/resolve.h"
+#include "simulator/lowering/check_plan.h"
+#include "simulator/plan/plan_file.h"
+#include "simulator/plan/source_hash.h"
 
 namespace meshwright {
 namespace {

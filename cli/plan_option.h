@@ -6,12 +6,12 @@
 #include <string>
 
 #include "cli/command.h"
-#include "costmodel/cluster.h"
-#include "costmodel/cost_model.h"
-#include "costmodel/model.h"
-#include "costmodel/op_graph.h"
-#include "simulator/plan.h"
-#include "simulator/resolve.h"
+#include "costmodel/cluster/cluster.h"
+#include "costmodel/model/model.h"
+#include "costmodel/model/op_graph.h"
+#include "costmodel/price/cost_model.h"
+#include "simulator/choices/resolve.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

@@ -11,11 +11,11 @@
 #include "cli/profile_option.h"
 #include "cli/profile_view.h"
 #include "cli/text_table.h"
-#include "costmodel/json_input.h"
-#include "costmodel/nccl_tests.h"
-#include "costmodel/presets.h"
-#include "costmodel/profile_file.h"
-#include "costmodel/profile_rows.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/profile/nccl_tests.h"
+#include "costmodel/profile/profile_file.h"
+#include "costmodel/profile/profile_rows.h"
 
 namespace meshwright {
 namespace {

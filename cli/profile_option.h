@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "costmodel/profile.h"
+#include "costmodel/profile/profile.h"
 
 namespace meshwright {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "cli/text_table.h"
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 
 namespace meshwright {
 namespace {

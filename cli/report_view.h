@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "simulator/knob_prices.h"
-#include "simulator/report.h"
+#include "simulator/report/knob_prices.h"
+#include "simulator/report/report.h"
 
 namespace meshwright {
 

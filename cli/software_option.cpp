@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 
 namespace meshwright {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "costmodel/software.h"
+#include "costmodel/price/software.h"
 
 namespace meshwright {
 

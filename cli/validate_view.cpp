@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/text_table.h"
-#include "costmodel/csv_input.h"
+#include "costmodel/base/csv_input.h"
 
 namespace meshwright {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "executor/random.h"
 
 namespace meshwright {

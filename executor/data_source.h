@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "costmodel/checked.h"
-#include "costmodel/input_error.h"
+#include "costmodel/base/checked.h"
+#include "costmodel/base/input_error.h"
 #include "executor/random.h"
 
 namespace meshwright {

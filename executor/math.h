@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "costmodel/op.h"
+#include "costmodel/model/op.h"
 #include "executor/host_device.h"
 
 // The mathematics of kernels, one element or one row at a time, written once for every back end.

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
-#include "costmodel/precision.h"
-#include "costmodel/transfer.h"
+#include "costmodel/base/precision.h"
+#include "costmodel/kernel/transfer.h"
 
 namespace meshwright {
 

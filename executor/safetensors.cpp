@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
 
 namespace meshwright {
 namespace {

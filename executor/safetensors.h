@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/precision.h"
-#include "costmodel/units.h"
+#include "costmodel/base/precision.h"
+#include "costmodel/base/units.h"
 #include "executor/global_tensor.h"
 
 // Files of weights as Hugging Face writes them (github.com/huggingface/safetensors): 8 bytes with

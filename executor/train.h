@@ -12,8 +12,8 @@
 #include "executor/initial_weights.h"
 #include "executor/step_settings.h"
 #include "executor/worker.h"
-#include "simulator/program.h"
-#include "simulator/timeline.h"
+#include "simulator/program/program.h"
+#include "simulator/program/timeline.h"
 
 namespace meshwright {
 

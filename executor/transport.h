@@ -4,8 +4,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "costmodel/precision.h"
-#include "costmodel/transfer.h"
+#include "costmodel/base/precision.h"
+#include "costmodel/kernel/transfer.h"
 
 namespace meshwright {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "executor/global_tensor.h"
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -13,8 +13,8 @@
 #include "executor/initial_weights.h"
 #include "executor/step_settings.h"
 #include "executor/transport.h"
-#include "simulator/arena.h"
-#include "simulator/timeline.h"
+#include "simulator/program/arena.h"
+#include "simulator/program/timeline.h"
 
 namespace meshwright {
 

@@ -35,13 +35,56 @@ const std::vector<LibraryRule> kLibraries = {
     {"Boost.Graph", std::regex("boost/graph/.*"), std::regex(".*\\.cpp")},
     {"SQLite", std::regex("(SQLiteCpp/|sqlite3).*"), std::regex("costmodel/.*")},
     {"OR-Tools", std::regex("ortools/.*"), std::regex("planner/.*")},
-    {"protozero", std::regex("protozero/.*"), std::regex("(planner|costmodel/model_import)/.*")},
+    {"protozero", std::regex("protozero/.*"), std::regex("(planner|costmodel/model/import)/.*")},
     {"CLI11", std::regex("CLI/.*"), std::regex("cli/.*")},
     {"CUDA", std::regex("(cuda|cublas|cudnn|nccl)[A-Za-z0-9_]*\\.h"),
      std::regex("executor/cuda/.*")},
 };
 
+// Which other folders of its module a folder may include from: only ones further up in the list, so
+// that no two include each other, directly or through others.
+struct InnerFolder {
+  std::string name;
+  std::vector<std::string> may_include;
+};
+const std::map<std::string, std::vector<InnerFolder>> kInnerFolders = {
+    {"costmodel",
+     {{"base", {}},
+      {"model", {"base"}},
+      {"cluster", {"base"}},
+      {"kernel", {"base", "model"}},
+      {"profile", {"base", "kernel"}},
+      {"price", {"base", "model", "cluster", "kernel", "profile"}},
+      {"probe", {"base", "cluster", "profile", "price"}}}},
+    {"simulator",
+     {{"layout", {}},
+      {"program", {}},
+      {"plan", {"layout", "program"}},
+      {"lowering", {"layout", "program", "plan"}},
+      {"engine", {"program"}},
+      {"choices", {"layout", "plan", "lowering"}},
+      {"classes", {"program", "plan", "lowering", "engine"}},
+      {"report", {"program", "plan", "lowering", "engine", "choices", "classes"}},
+      {"validation", {"program", "plan", "engine", "choices", "classes", "report"}}}},
+};
+
 std::string first_folder(const std::string& path) { return path.substr(0, path.find('/')); }
+
+// The folder inside a module that a file stands in; empty: in the module's own.
+std::string inner_folder(const std::string& path) {
+  const auto first = path.find('/'), second = path.find('/', first + 1);
+  return second == path.npos ? "" : path.substr(first + 1, second - first - 1);
+}
+
+std::vector<std::string> inner_faults(const std::string& file, const std::string& header) {
+  const auto module = kInnerFolders.find(first_folder(file));
+  if (module == kInnerFolders.end() || first_folder(header) != module->first) return {};
+  const std::string from = inner_folder(file), to = inner_folder(header);
+  const auto folder = std::ranges::find(module->second, from, &InnerFolder::name);
+  if (folder == module->second.end()) return {fmt::format("{} is in no folder of the list", file)};
+  if (from == to || std::ranges::count(folder->may_include, to) > 0) return {};
+  return {fmt::format("{}/{} does not know {}/{}", module->first, from, module->first, to)};
+}
 
 std::string without_tests(const std::string& path) {
   return path.starts_with("tests/") ? path.substr(6) : path;
@@ -64,6 +107,7 @@ std::vector<std::string> faults_of_include(const std::string& file, const std::s
       std::ranges::count(kMayInclude.at(from), to) == 0) {
     faults.push_back(fmt::format("{} does not know {}", from, to));
   }
+  std::ranges::copy(inner_faults(file, header), std::back_inserter(faults));
   for (const LibraryRule& rule : kLibraries) {
     if (std::regex_match(header, rule.header) &&
         !std::regex_match(without_tests(file), rule.file)) {
@@ -129,7 +173,12 @@ TEST_CASE("every include goes the way the design says") {
 
 TEST_CASE("a wrong include is found") {
   const auto wrong = GENERATE(table<std::string, std::string>({
-      {"costmodel/a.h", "#include \"simulator/plan.h\""},
+      {"costmodel/base/a.h", "#include \"simulator/plan/plan.h\""},
+      {"costmodel/base/a.h", "#include \"costmodel/price/cost_model.h\""},
+      {"costmodel/profile/a.h", "#include \"costmodel/price/cost_model.h\""},
+      {"costmodel/a.h", "#include \"costmodel/base/units.h\""},
+      {"simulator/engine/a.cpp", "#include \"simulator/lowering/lower.h\""},
+      {"simulator/plan/a.cpp", "#include \"simulator/lowering/lower.h\""},
       {"simulator/a.cpp", "#include \"planner/search.h\""},
       {"planner/a.cpp", "#include \"executor/worker.h\""},
       {"executor/cpu/a.cu", "  #  include \"planner/search.h\"  // why not"},
@@ -140,10 +189,10 @@ TEST_CASE("a wrong include is found") {
       {"costmodel/a.cpp", "#include \"units.h\""},
       {"cli/a.cpp", "#include <QString>"},
       {"planner/a.cpp", "#include <QtCore/QString>"},
-      {"simulator/relayout.h", "#include <boost/graph/adjacency_list.hpp>"},
+      {"simulator/layout/relayout.h", "#include <boost/graph/adjacency_list.hpp>"},
       {"planner/a.cpp", "#include <SQLiteCpp/Database.h>"},
       {"executor/a.cpp", "#include <sqlite3.h>"},
-      {"costmodel/units.cpp", "#include <protozero/pbf_reader.hpp>"},
+      {"costmodel/base/units.cpp", "#include <protozero/pbf_reader.hpp>"},
       {"tests/cli/a.cpp", "#include <ortools/sat/cp_model.h>"},
       {"planner/a.cpp", "#include <CLI/App.hpp>"},
       {"executor/worker.cpp", "#include <cuda_runtime_api.h>"},
@@ -156,19 +205,32 @@ TEST_CASE("a wrong include is found") {
 
 TEST_CASE("a right include is not found fault with") {
   const auto right = GENERATE(table<std::string, std::string>({
-      {"simulator/a.h", "#include \"costmodel/units.h\""},
+      {"simulator/plan/a.h", "#include \"costmodel/base/units.h\""},
+      {"costmodel/model/import/a.cpp", "#include \"costmodel/model/op.h\""},
       {"planner/a.h", "#include \"planner/search.h\""},
       {"cli/a.cpp", "#include <CLI/App.hpp>"},
       {"gui/a.h", "#include <QMainWindow>"},
       {"tests/gui/a.cpp", "#include <QTest>"},
-      {"simulator/relayout.cpp", "#include <boost/graph/adjacency_list.hpp>"},
-      {"costmodel/model_import/onnx.cpp", "#include <protozero/pbf_reader.hpp>"},
+      {"simulator/layout/relayout.cpp", "#include <boost/graph/adjacency_list.hpp>"},
+      {"costmodel/model/import/onnx.cpp", "#include <protozero/pbf_reader.hpp>"},
       {"costmodel/a.cpp", "// #include \"planner/search.h\""},
       {"tests/planner/a.cpp", "#include \"executor/worker.h\""},
   }));
   const auto& [file, line] = right;
   CAPTURE(file, line);
   CHECK(faults_of_line(file, line).empty());
+}
+
+TEST_CASE("folders of a module include only folders further up in its list") {
+  for (const auto& [module, folders] : kInnerFolders) {
+    for (auto folder = folders.begin(); folder != folders.end(); ++folder) {
+      for (const std::string& other : folder->may_include) {
+        CAPTURE(module, folder->name, other);
+        CHECK(std::find_if(folders.begin(), folder,
+                           [&](const InnerFolder& f) { return f.name == other; }) != folder);
+      }
+    }
+  }
 }
 
 TEST_CASE("a wrong include is reported with its place") {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "costmodel/copy_fit.h"
-#include "costmodel/profile_rows.h"
+#include "costmodel/price/copy_fit.h"
+#include "costmodel/profile/profile_rows.h"
 
 namespace meshwright {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/profile.h"
+#include "costmodel/profile/profile.h"
 #include "executor/benchmark/items.h"
 #include "executor/benchmark/measure.h"
 #include "executor/benchmark/target.h"

@@ -5,9 +5,9 @@
 #include <variant>
 #include <vector>
 
-#include "costmodel/host_copy.h"
-#include "costmodel/kernel_shape.h"
-#include "costmodel/profile.h"
+#include "costmodel/kernel/host_copy.h"
+#include "costmodel/profile/kernel_shape.h"
+#include "costmodel/profile/profile.h"
 
 namespace meshwright {
 

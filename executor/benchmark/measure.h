@@ -5,7 +5,7 @@
 #include <span>
 #include <stop_token>
 
-#include "costmodel/units.h"
+#include "costmodel/base/units.h"
 
 namespace meshwright {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/host_copy.h"
-#include "costmodel/ids.h"
-#include "costmodel/kernel.h"
-#include "costmodel/profile.h"
+#include "costmodel/base/ids.h"
+#include "costmodel/kernel/host_copy.h"
+#include "costmodel/kernel/kernel.h"
+#include "costmodel/profile/profile.h"
 #include "executor/benchmark/measure.h"
 
 namespace meshwright {

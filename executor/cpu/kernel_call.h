@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "costmodel/kernel.h"
+#include "costmodel/kernel/kernel.h"
 #include "executor/step_settings.h"
 
 namespace meshwright {

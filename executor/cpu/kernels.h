@@ -1,10 +1,10 @@
 #pragma once
 
-#include "costmodel/precision.h"
+#include "costmodel/base/precision.h"
 #include "executor/cpu/kernel_call.h"
 
-// Every kernel of costmodel/kernel.h on a CPU, for float and double. Load is not here: what is
-// loaded comes from outside.
+// Every kernel of costmodel/kernel/kernel.h on a CPU, for float and double. Load is not here: what
+// is loaded comes from outside.
 namespace meshwright {
 
 // Whether kernels exist for numbers of this precision.

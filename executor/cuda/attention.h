@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "costmodel/kernel.h"
+#include "costmodel/kernel/kernel.h"
 
 namespace meshwright::cuda {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "costmodel/precision.h"
+#include "costmodel/base/precision.h"
 #include "executor/cpu/kernel_call.h"
 
 namespace meshwright::cuda {

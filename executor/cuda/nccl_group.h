@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "costmodel/transfer.h"
+#include "costmodel/kernel/transfer.h"
 #include "executor/cuda/device_memory.h"
 
 namespace meshwright::cuda {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "costmodel/kernel.h"
+#include "costmodel/kernel/kernel.h"
 #include "executor/cuda/device_memory.h"
 
 namespace meshwright::cuda {

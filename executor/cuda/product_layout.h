@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "costmodel/kernel.h"
+#include "costmodel/kernel/kernel.h"
 #include "executor/cpu/kernel_call.h"
 
 namespace meshwright::cuda {

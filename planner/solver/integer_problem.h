@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "costmodel/ids.h"
+#include "costmodel/base/ids.h"
 
 namespace meshwright {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <stop_token>
 
-#include "costmodel/units.h"
+#include "costmodel/base/units.h"
 #include "planner/solver/integer_problem.h"
 
 namespace meshwright {

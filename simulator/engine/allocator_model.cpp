@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "simulator/arena.h"
+#include "simulator/program/arena.h"
 
 namespace meshwright {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "simulator/operand_use.h"
+#include "simulator/program/operand_use.h"
 
 namespace meshwright {
 namespace {

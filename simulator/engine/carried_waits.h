@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "simulator/engine/scene.h"
-#include "simulator/timeline.h"
+#include "simulator/program/timeline.h"
 
 namespace meshwright {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "costmodel/units.h"
+#include "costmodel/base/units.h"
 
 namespace meshwright {
 

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "simulator/program.h"
-#include "simulator/timeline.h"
+#include "simulator/program/program.h"
+#include "simulator/program/timeline.h"
 
 namespace meshwright {
 

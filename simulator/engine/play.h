@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "simulator/engine/score.h"
-#include "simulator/timeline.h"
+#include "simulator/program/timeline.h"
 
 namespace meshwright {
 

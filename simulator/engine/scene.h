@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "costmodel/link_use.h"
+#include "costmodel/price/link_use.h"
 #include "simulator/engine/meetings.h"
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "costmodel/cost_model.h"
+#include "costmodel/price/cost_model.h"
 #include "simulator/engine/engine_options.h"
 #include "simulator/engine/link_sharing.h"
 #include "simulator/engine/scene.h"

@@ -2,11 +2,11 @@
 
 #include <span>
 
-#include "costmodel/cost_model.h"
+#include "costmodel/price/cost_model.h"
 #include "simulator/engine/engine_options.h"
 #include "simulator/engine/scene.h"
-#include "simulator/program.h"
-#include "simulator/timeline.h"
+#include "simulator/program/program.h"
+#include "simulator/program/timeline.h"
 
 namespace meshwright {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "costmodel/model.h"
-#include "simulator/plan.h"
+#include "costmodel/model/model.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "costmodel/checked.h"
+#include "costmodel/base/checked.h"
 #include "simulator/lowering/recompute.h"
 
 namespace meshwright {

@@ -5,7 +5,7 @@
 
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/weight_buckets.h"
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -3,9 +3,9 @@
 #include <span>
 #include <vector>
 
-#include "costmodel/model.h"
-#include "simulator/plan.h"
-#include "simulator/program.h"
+#include "costmodel/model/model.h"
+#include "simulator/plan/plan.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

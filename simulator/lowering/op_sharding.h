@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/kernel.h"
-#include "costmodel/model.h"
-#include "costmodel/op_graph.h"
+#include "costmodel/kernel/kernel.h"
+#include "costmodel/model/model.h"
+#include "costmodel/model/op_graph.h"
 #include "simulator/lowering/placement.h"
-#include "simulator/plan.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

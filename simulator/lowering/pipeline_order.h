@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/plan.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

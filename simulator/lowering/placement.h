@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "costmodel/ids.h"
-#include "simulator/plan.h"
+#include "costmodel/base/ids.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

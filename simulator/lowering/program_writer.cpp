@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "simulator/operand_use.h"
+#include "simulator/program/operand_use.h"
 
 namespace meshwright {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "costmodel/checked.h"
+#include "costmodel/base/checked.h"
 
 namespace meshwright {
 

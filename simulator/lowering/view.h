@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/checked.h"
+#include "costmodel/base/checked.h"
 #include "simulator/lowering/fragment.h"
 
 namespace meshwright {

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "costmodel/checked.h"
+#include "costmodel/base/checked.h"
 
 namespace meshwright {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "simulator/lowering/op_sharding.h"
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

@@ -1,8 +1,8 @@
 #include "simulator/validation/predict_run.h"
 
-#include "costmodel/fitted_costs.h"
+#include "costmodel/price/fitted_costs.h"
 #include "simulator/engine/simulate.h"
-#include "simulator/software_run.h"
+#include "simulator/report/software_run.h"
 
 namespace meshwright {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "costmodel/fit_file.h"
-#include "simulator/report.h"
-#include "simulator/represent.h"
+#include "costmodel/price/fit_file.h"
+#include "simulator/classes/represent.h"
+#include "simulator/report/report.h"
 #include "simulator/validation/run_plan.h"
 
 namespace meshwright {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/csv_input.h"
-#include "costmodel/units.h"
+#include "costmodel/base/csv_input.h"
+#include "costmodel/base/units.h"
 
 namespace meshwright {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/json_input.h"
-#include "costmodel/model_import/hugging_face.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/model/import/hugging_face.h"
 
 namespace meshwright {
 namespace {

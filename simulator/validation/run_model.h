@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "costmodel/model.h"
+#include "costmodel/model/model.h"
 #include "simulator/validation/published_run.h"
 
 namespace meshwright {

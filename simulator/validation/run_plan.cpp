@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/cluster_shape.h"
-#include "simulator/software_run.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/cluster/cluster_shape.h"
+#include "simulator/report/software_run.h"
 #include "simulator/validation/run_model.h"
 
 namespace meshwright {

@@ -5,11 +5,11 @@
 #include <variant>
 #include <vector>
 
-#include "costmodel/cluster.h"
-#include "costmodel/model.h"
-#include "costmodel/software.h"
-#include "simulator/plan_choices.h"
-#include "simulator/resolve.h"
+#include "costmodel/cluster/cluster.h"
+#include "costmodel/model/model.h"
+#include "costmodel/price/software.h"
+#include "simulator/choices/plan_choices.h"
+#include "simulator/choices/resolve.h"
 #include "simulator/validation/published_run.h"
 
 namespace meshwright {

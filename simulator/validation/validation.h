@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/fit_file.h"
-#include "costmodel/software.h"
+#include "costmodel/price/fit_file.h"
+#include "costmodel/price/software.h"
 #include "simulator/validation/predict_run.h"
 #include "simulator/validation/published_run.h"
 #include "simulator/validation/statistics.h"

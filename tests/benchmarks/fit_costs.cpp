@@ -22,10 +22,10 @@
 #include <optional>
 #include <utility>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/fit_file.h"
-#include "costmodel/json_input.h"
-#include "costmodel/transfer_cost.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/price/fit_file.h"
+#include "costmodel/price/transfer_cost.h"
 #include "tests/benchmarks/held_out.h"
 #include "tests/benchmarks/minimize.h"
 #include "tests/benchmarks/published_kernels.h"

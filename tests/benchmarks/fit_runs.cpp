@@ -14,7 +14,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/json_input.h"
+#include "costmodel/base/json_input.h"
 #include "simulator/validation/validation.h"
 
 namespace meshwright {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <ctime>
 
-#include "costmodel/model_name.h"
-#include "costmodel/model_profile.h"
-#include "costmodel/presets.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/model/model_name.h"
+#include "costmodel/model/model_profile.h"
 
 namespace meshwright {
 namespace {

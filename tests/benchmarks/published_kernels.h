@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/csv_input.h"
-#include "costmodel/kernel_cost.h"
-#include "costmodel/transfer.h"
+#include "costmodel/base/csv_input.h"
+#include "costmodel/kernel/transfer.h"
+#include "costmodel/price/kernel_cost.h"
 
 namespace meshwright {
 

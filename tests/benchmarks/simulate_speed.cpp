@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/cost_model.h"
-#include "costmodel/model_name.h"
-#include "simulator/check_plan.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/model/model_name.h"
+#include "costmodel/price/cost_model.h"
+#include "simulator/choices/resolve.h"
+#include "simulator/classes/represent.h"
 #include "simulator/engine/simulate.h"
+#include "simulator/lowering/check_plan.h"
 #include "simulator/lowering/lower.h"
-#include "simulator/report.h"
-#include "simulator/represent.h"
-#include "simulator/resolve.h"
+#include "simulator/report/report.h"
 
 namespace meshwright {
 namespace {

@@ -2,12 +2,12 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/cluster_file.h"
-#include "costmodel/graph_file.h"
-#include "costmodel/input_error.h"
-#include "costmodel/model_import/hugging_face.h"
-#include "costmodel/model_name.h"
-#include "costmodel/model_profile.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/cluster/cluster_file.h"
+#include "costmodel/model/graph_file.h"
+#include "costmodel/model/import/hugging_face.h"
+#include "costmodel/model/model_name.h"
+#include "costmodel/model/model_profile.h"
 #include "tests/costmodel/mutations.h"
 #include "tests/test_scale.h"
 

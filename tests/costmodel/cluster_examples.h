@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/cluster.h"
+#include "costmodel/cluster/cluster.h"
 
 namespace meshwright {
 

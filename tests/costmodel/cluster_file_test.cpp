@@ -1,10 +1,10 @@
-#include "costmodel/cluster_file.h"
+#include "costmodel/cluster/cluster_file.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
 #include "tests/bad_files.h"
 
 namespace meshwright {

@@ -1,12 +1,12 @@
-#include "costmodel/cluster_name.h"
+#include "costmodel/cluster/cluster_name.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/cluster_file.h"
-#include "costmodel/cluster_shape.h"
-#include "costmodel/presets.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/cluster/cluster_file.h"
+#include "costmodel/cluster/cluster_shape.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/cluster_examples.h"
 

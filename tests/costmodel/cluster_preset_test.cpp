@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/presets.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/cluster/cluster_name.h"
 
 namespace meshwright {
 namespace {

@@ -1,4 +1,4 @@
-#include "costmodel/cluster.h"
+#include "costmodel/cluster/cluster.h"
 
 #include <rapidcheck.h>
 

@@ -1,4 +1,4 @@
-#include "costmodel/cost_model.h"
+#include "costmodel/price/cost_model.h"
 
 #include <rapidcheck.h>
 

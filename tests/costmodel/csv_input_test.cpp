@@ -1,8 +1,8 @@
-#include "costmodel/csv_input.h"
+#include "costmodel/base/csv_input.h"
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "tests/bad_files.h"
 
 namespace meshwright {

@@ -1,10 +1,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/fitted_costs.h"
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/price/fitted_costs.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/cluster_examples.h"
 

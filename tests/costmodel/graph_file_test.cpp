@@ -1,11 +1,11 @@
-#include "costmodel/graph_file.h"
+#include "costmodel/model/graph_file.h"
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/input_error.h"
-#include "costmodel/model.h"
-#include "costmodel/model_name.h"
-#include "costmodel/presets.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/model/model.h"
+#include "costmodel/model/model_name.h"
 #include "tests/bad_files.h"
 #include "tests/test_scale.h"
 

@@ -1,12 +1,12 @@
-#include "costmodel/model_import/hugging_face.h"
+#include "costmodel/model/import/hugging_face.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "costmodel/input_error.h"
-#include "costmodel/model.h"
-#include "costmodel/model_name.h"
-#include "costmodel/model_profile.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/model/model.h"
+#include "costmodel/model/model_name.h"
+#include "costmodel/model/model_profile.h"
 #include "tests/bad_files.h"
 
 namespace meshwright {

@@ -1,4 +1,4 @@
-#include "costmodel/kernel_cost.h"
+#include "costmodel/price/kernel_cost.h"
 
 #include <rapidcheck.h>
 

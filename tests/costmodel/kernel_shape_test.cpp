@@ -1,4 +1,4 @@
-#include "costmodel/kernel_shape.h"
+#include "costmodel/profile/kernel_shape.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,12 +1,12 @@
-#include "costmodel/link_topology.h"
+#include "costmodel/probe/link_topology.h"
 
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
 
-#include "costmodel/input_error.h"
-#include "costmodel/profile_cluster.h"
-#include "costmodel/transfer_cost.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/price/transfer_cost.h"
+#include "costmodel/probe/profile_cluster.h"
 #include "tests/costmodel/profile_examples.h"
 #include "tests/test_scale.h"
 

@@ -1,4 +1,4 @@
-#include "costmodel/link_use.h"
+#include "costmodel/price/link_use.h"
 
 #include <catch2/catch.hpp>
 

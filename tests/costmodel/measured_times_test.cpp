@@ -1,12 +1,12 @@
-#include "costmodel/measured_times.h"
+#include "costmodel/profile/measured_times.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
 
-#include "costmodel/local_cluster.h"
-#include "costmodel/profile_costs.h"
-#include "costmodel/profile_file.h"
+#include "costmodel/cluster/local_cluster.h"
+#include "costmodel/price/profile_costs.h"
+#include "costmodel/profile/profile_file.h"
 #include "tests/costmodel/profile_examples.h"
 #include "tests/test_scale.h"
 

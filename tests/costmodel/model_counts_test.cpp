@@ -2,9 +2,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "costmodel/model.h"
-#include "costmodel/model_name.h"
-#include "costmodel/model_profile.h"
+#include "costmodel/model/model.h"
+#include "costmodel/model/model_name.h"
+#include "costmodel/model/model_profile.h"
 
 namespace meshwright {
 namespace {

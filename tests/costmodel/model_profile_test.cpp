@@ -1,11 +1,11 @@
-#include "costmodel/model_profile.h"
+#include "costmodel/model/model_profile.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/model_import/hugging_face.h"
-#include "costmodel/model_name.h"
+#include "costmodel/model/import/hugging_face.h"
+#include "costmodel/model/model_name.h"
 
 namespace meshwright {
 namespace {

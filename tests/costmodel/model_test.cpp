@@ -1,13 +1,13 @@
-#include "costmodel/model.h"
+#include "costmodel/model/model.h"
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/graph_builder.h"
-#include "costmodel/graph_file.h"
-#include "costmodel/input_error.h"
-#include "costmodel/model_name.h"
-#include "costmodel/presets.h"
-#include "costmodel/repeats.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/model/graph_builder.h"
+#include "costmodel/model/graph_file.h"
+#include "costmodel/model/model_name.h"
+#include "costmodel/model/repeats.h"
 
 namespace meshwright {
 namespace {

@@ -1,8 +1,8 @@
-#include "costmodel/nccl_tests.h"
+#include "costmodel/profile/nccl_tests.h"
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 
 namespace meshwright {
 namespace {

@@ -1,4 +1,4 @@
-#include "costmodel/profile_db.h"
+#include "costmodel/profile/profile_db.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sys/stat.h>
@@ -7,10 +7,10 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "costmodel/database_error.h"
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
-#include "costmodel/profile_file.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/profile/database_error.h"
+#include "costmodel/profile/profile_file.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/profile_examples.h"
 #include "tests/test_scale.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "costmodel/profile.h"
+#include "costmodel/profile/profile.h"
 
 namespace meshwright {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "costmodel/profile_db.h"
+#include "costmodel/profile/profile_db.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/profile_examples.h"
 #include "tests/test_scale.h"

@@ -1,15 +1,15 @@
-#include "costmodel/profile.h"
+#include "costmodel/profile/profile.h"
 
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/input_error.h"
-#include "costmodel/json_input.h"
-#include "costmodel/kernel_shape.h"
-#include "costmodel/presets.h"
-#include "costmodel/profile_file.h"
-#include "costmodel/profile_rows.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/profile/kernel_shape.h"
+#include "costmodel/profile/profile_file.h"
+#include "costmodel/profile/profile_rows.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/profile_examples.h"
 

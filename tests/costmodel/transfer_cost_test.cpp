@@ -1,4 +1,4 @@
-#include "costmodel/transfer_cost.h"
+#include "costmodel/price/transfer_cost.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

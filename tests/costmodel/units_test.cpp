@@ -1,11 +1,11 @@
-#include "costmodel/units.h"
+#include "costmodel/base/units.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 
 namespace meshwright {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "costmodel/measured_times.h"
+#include "costmodel/profile/measured_times.h"
 #include "executor/benchmark/cpu_target.h"
 
 namespace meshwright {

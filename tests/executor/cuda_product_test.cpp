@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "costmodel/kernel_shape.h"
+#include "costmodel/profile/kernel_shape.h"
 #include "executor/benchmark/cuda_loader.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cuda/device_name.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "tests/bad_files.h"
 
 namespace meshwright {

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "costmodel/kernel_shape.h"
+#include "costmodel/profile/kernel_shape.h"
 #include "executor/benchmark/items.h"
 
 namespace meshwright {

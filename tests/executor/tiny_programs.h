@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 // Programs made by hand: an embedding, a layer norm, logits by the same table, the loss. What they
 // show does not depend on how plans are lowered.

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "tests/executor/tiny_programs.h"
 
 namespace meshwright {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "simulator/program.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

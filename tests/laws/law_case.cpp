@@ -6,7 +6,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "simulator/lowering/offload.h"
 #include "tests/laws/any_order.h"
 #include "tests/laws/training.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "costmodel/model.h"
-#include "simulator/plan.h"
+#include "costmodel/model/model.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

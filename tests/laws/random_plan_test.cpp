@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "costmodel/input_error.h"
+#include "costmodel/base/input_error.h"
 #include "tests/laws/any_order.h"
 #include "tests/laws/law_case.h"
 #include "tests/laws/training.h"

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <iostream>
 
-#include "costmodel/model_name.h"
+#include "costmodel/model/model_name.h"
 #include "executor/safetensors.h"
 #include "tests/laws/training.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "executor/train.h"
-#include "simulator/check_program.h"
 #include "simulator/lowering/lower.h"
+#include "simulator/program/check_program.h"
 #include "tests/simulator/small_plans.h"
 
 namespace meshwright {

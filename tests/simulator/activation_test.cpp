@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "simulator/arena.h"
 #include "simulator/lowering/lower.h"
+#include "simulator/program/arena.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"
 

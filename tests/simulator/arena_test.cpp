@@ -1,4 +1,4 @@
-#include "simulator/arena.h"
+#include "simulator/program/arena.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

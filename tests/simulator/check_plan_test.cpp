@@ -1,8 +1,8 @@
-#include "simulator/check_plan.h"
+#include "simulator/lowering/check_plan.h"
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/model_name.h"
+#include "costmodel/model/model_name.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
 

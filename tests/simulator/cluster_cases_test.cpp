@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/cluster_name.h"
+#include "costmodel/cluster/cluster_name.h"
 #include "simulator/engine/simulate.h"
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/simulator/link_costs.h"

@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <iostream>
 
+#include "simulator/classes/represent.h"
 #include "simulator/engine/critical_path.h"
 #include "simulator/engine/simulate.h"
-#include "simulator/report.h"
-#include "simulator/represent.h"
+#include "simulator/report/report.h"
 #include "tests/simulator/random_clusters.h"
 #include "tests/simulator/random_programs.h"
 #include "tests/simulator/small_plans.h"

@@ -1,11 +1,11 @@
 #include <catch2/catch.hpp>
 
-#include "simulator/arena.h"
-#include "simulator/check_program.h"
 #include "simulator/engine/allocator_model.h"
 #include "simulator/engine/simulate.h"
-#include "simulator/report.h"
-#include "simulator/trace_file.h"
+#include "simulator/program/arena.h"
+#include "simulator/program/check_program.h"
+#include "simulator/report/report.h"
+#include "simulator/report/trace_file.h"
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/simulator/link_costs.h"
 #include "tests/simulator/program_builder.h"

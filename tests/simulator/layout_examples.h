@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/cost_model.h"
-#include "simulator/layout.h"
+#include "costmodel/price/cost_model.h"
+#include "simulator/layout/layout.h"
 
 namespace meshwright {
 

@@ -1,4 +1,4 @@
-#include "simulator/layout.h"
+#include "simulator/layout/layout.h"
 
 #include <rapidcheck.h>
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "costmodel/cost_model.h"
-#include "costmodel/link_use.h"
+#include "costmodel/price/cost_model.h"
+#include "costmodel/price/link_use.h"
 
 namespace meshwright {
 

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "simulator/check_program.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/lowering/pipeline_order.h"
+#include "simulator/program/check_program.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"

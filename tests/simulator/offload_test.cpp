@@ -2,12 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/input_error.h"
-#include "simulator/check_program.h"
+#include "costmodel/base/input_error.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
-#include "simulator/plan_file.h"
-#include "simulator/report.h"
+#include "simulator/plan/plan_file.h"
+#include "simulator/program/check_program.h"
+#include "simulator/report/report.h"
 #include "tests/simulator/small_plans.h"
 
 namespace meshwright {

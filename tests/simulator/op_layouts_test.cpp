@@ -1,10 +1,10 @@
-#include "simulator/op_layouts.h"
+#include "simulator/layout/op_layouts.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/model_name.h"
+#include "costmodel/model/model_name.h"
 #include "tests/simulator/layout_examples.h"
 
 namespace meshwright {

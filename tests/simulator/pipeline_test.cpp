@@ -2,11 +2,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "simulator/check_program.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/receive_places.h"
+#include "simulator/program/check_program.h"
 #include "tests/simulator/small_plans.h"
 
 namespace meshwright {

@@ -1,11 +1,11 @@
-#include "simulator/plan.h"
+#include "simulator/plan/plan.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 
-#include "costmodel/input_error.h"
-#include "simulator/plan_file.h"
+#include "costmodel/base/input_error.h"
+#include "simulator/plan/plan_file.h"
 #include "tests/bad_files.h"
 #include "tests/simulator/small_plans.h"
 

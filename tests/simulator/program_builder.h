@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/cost_model.h"
-#include "simulator/program.h"
+#include "costmodel/price/cost_model.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 

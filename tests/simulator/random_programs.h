@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/timeline.h"
+#include "simulator/program/timeline.h"
 #include "tests/simulator/program_builder.h"
 
 namespace meshwright {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/op_graph.h"
-#include "simulator/plan.h"
+#include "costmodel/model/op_graph.h"
+#include "simulator/plan/plan.h"
 
 namespace meshwright {
 

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "simulator/relayout.h"
+#include "simulator/layout/relayout.h"
 #include "tests/simulator/layout_examples.h"
 
 namespace meshwright {

@@ -1,4 +1,4 @@
-#include "simulator/relayout.h"
+#include "simulator/layout/relayout.h"
 
 #include <rapidcheck.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/report.h"
+#include "simulator/report/report.h"
 
 #include <rapidcheck.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/represent.h"
+#include "simulator/classes/represent.h"
 
 #include <fmt/format.h>
 #include <rapidcheck.h>
@@ -6,9 +6,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "simulator/check_program.h"
 #include "simulator/engine/simulate.h"
-#include "simulator/report.h"
+#include "simulator/program/check_program.h"
+#include "simulator/report/report.h"
 #include "tests/simulator/random_clusters.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "simulator/engine/simulate.h"
-#include "simulator/report.h"
+#include "simulator/report/report.h"
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/simulator/program_builder.h"
 

@@ -7,8 +7,8 @@
 #include <random>
 #include <string>
 
-#include "costmodel/model.h"
-#include "costmodel/model_import/hugging_face.h"
+#include "costmodel/model/import/hugging_face.h"
+#include "costmodel/model/model.h"
 
 namespace meshwright {
 

@@ -6,11 +6,11 @@
 #include <functional>
 #include <string>
 
-#include "costmodel/cluster_name.h"
-#include "costmodel/cost_model.h"
-#include "costmodel/model_import/hugging_face.h"
-#include "simulator/check_plan.h"
-#include "simulator/resolve.h"
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/model/import/hugging_face.h"
+#include "costmodel/price/cost_model.h"
+#include "simulator/choices/resolve.h"
+#include "simulator/lowering/check_plan.h"
 
 namespace meshwright {
 

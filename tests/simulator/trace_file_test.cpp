@@ -1,4 +1,4 @@
-#include "simulator/trace_file.h"
+#include "simulator/report/trace_file.h"
 
 #include <rapidcheck.h>
 

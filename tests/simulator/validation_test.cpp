@@ -4,8 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include "costmodel/fitted_costs.h"
-#include "simulator/software_run.h"
+#include "costmodel/price/fitted_costs.h"
+#include "simulator/report/software_run.h"
 
 namespace meshwright {
 namespace {

@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
-#include "simulator/arena.h"
-#include "simulator/check_program.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
+#include "simulator/program/arena.h"
+#include "simulator/program/check_program.h"
 #include "tests/simulator/small_plans.h"
 
 // What ZeRO must hold and move. Of an untied model, for a tied weight's gradient is never sharded.

@@ -1,0 +1,147 @@
+#include "costmodel/kernel/kernel.h"
+
+#include "costmodel/base/checked.h"
+
+namespace meshwright {
+namespace {
+
+// [m, k] x [k, n] in any part: every pair of operands has two of the three sizes.
+Flops matmul_flops(const Kernel& kernel) {
+  const Operand& first = kernel.operands[0];
+  const Operand& second = kernel.operands[1];
+  switch (kernel.part) {
+    case KernelPart::Forward:  // x [.., k], weight [k, n]
+      return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
+    case KernelPart::InputGradient:  // weight [k, n], dy [.., n]
+      return Flops(checked_product({2, checked_product(second.sizes), first.sizes.front()}));
+    case KernelPart::WeightGradient:  // x [.., k], dy [.., n]
+      return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
+    case KernelPart::Step:
+      return Flops(0);
+  }
+  return Flops(0);
+}
+
+// Two products over the full square forward; backward repeats the scores and has four.
+Flops attention_flops(const Kernel& kernel) {
+  const auto& q = kernel.operands[0].sizes;
+  const auto& k = kernel.operands[1].sizes;
+  const auto& v = kernel.operands[2].sizes;
+  const std::int64_t pairs = checked_product({q[0], q[1], q[2], k[1]});
+  const std::int64_t forward = checked_multiply(2 * pairs, checked_add(q[3], v[3]));
+  if (kernel.part == KernelPart::Forward) return Flops(forward);
+  return Flops(checked_add(checked_multiply(2, forward), checked_multiply(2 * pairs, q[3])));
+}
+
+}  // namespace
+
+Bytes bytes_per_element(BufferElement element, Precision precision) {
+  switch (element) {
+    case BufferElement::Real:
+      // FP8 is a way to multiply: what is between kernels is BF16.
+      return bytes_per_element(precision == Precision::FP8 ? Precision::BF16 : precision);
+    case BufferElement::Index:
+      return 4_B;
+    case BufferElement::Single:
+      return 4_B;
+    case BufferElement::Byte:
+      return 1_B;
+    case BufferElement::Double:
+      return 8_B;
+  }
+  return 0_B;
+}
+
+std::string_view to_text(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::Load:
+      return "load";
+    case KernelKind::Embedding:
+      return "embedding";
+    case KernelKind::LayerNorm:
+      return "layer_norm";
+    case KernelKind::RmsNorm:
+      return "rms_norm";
+    case KernelKind::Matmul:
+      return "matmul";
+    case KernelKind::Rope:
+      return "rope";
+    case KernelKind::Attention:
+      return "attention";
+    case KernelKind::Activation:
+      return "activation";
+    case KernelKind::GatedActivation:
+      return "gated_activation";
+    case KernelKind::Scale:
+      return "scale";
+    case KernelKind::Dropout:
+      return "dropout";
+    case KernelKind::Add:
+      return "add";
+    case KernelKind::Sum:
+      return "sum";
+    case KernelKind::LossLargest:
+      return "loss_largest";
+    case KernelKind::LossSums:
+      return "loss_sums";
+    case KernelKind::Loss:
+      return "loss";
+    case KernelKind::NormLargest:
+      return "norm_largest";
+    case KernelKind::NormSums:
+      return "norm_sums";
+    case KernelKind::ClipFactor:
+      return "clip_factor";
+    case KernelKind::AdamW:
+      return "adamw";
+  }
+  return "";
+}
+
+std::string_view to_text(KernelPart part) {
+  switch (part) {
+    case KernelPart::Forward:
+      return "forward";
+    case KernelPart::InputGradient:
+      return "input_gradient";
+    case KernelPart::WeightGradient:
+      return "weight_gradient";
+    case KernelPart::Step:
+      return "step";
+  }
+  return "";
+}
+
+std::int64_t element_count(const Operand& operand) { return checked_product(operand.sizes); }
+
+Operand dense_operand(std::vector<std::int64_t> sizes, BufferElement element, std::int64_t offset) {
+  std::vector<std::int64_t> strides(sizes.size(), 1);
+  for (std::size_t i = sizes.size(); i > 1; --i) {
+    strides[i - 2] = checked_multiply(strides[i - 1], sizes[i - 1]);
+  }
+  return {.offset = offset,
+          .sizes = std::move(sizes),
+          .strides = std::move(strides),
+          .element = element};
+}
+
+Flops flops_of(const Kernel& kernel) {
+  switch (kernel.kind) {
+    case KernelKind::Matmul:
+      return matmul_flops(kernel);
+    case KernelKind::Attention:
+      return attention_flops(kernel);
+    default:
+      return Flops(0);
+  }
+}
+
+Bytes bytes_of(const Kernel& kernel, Precision precision) {
+  Bytes total;
+  for (const Operand& operand : kernel.operands) {
+    total += bytes_per_element(operand.element, precision) * element_count(operand);
+  }
+  return total;
+}
+
+}  // namespace meshwright

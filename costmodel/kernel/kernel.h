@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/base/precision.h"
+#include "costmodel/base/units.h"
+#include "costmodel/model/op.h"
+
+namespace meshwright {
+
+// What a buffer holds: numbers of the run's precision, 32-bit indices, doubles for sums that must
+// not depend on how work is split, fp32 where the run's precision is too coarse, or bytes that only
+// their kernel understands.
+enum class BufferElement { Real, Index, Double, Single, Byte };
+Bytes bytes_per_element(BufferElement element, Precision precision);
+
+enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
+
+// What a kernel computes, with its operands in order: those it reads, then those it writes.
+// `addend?` is an operand of the result's shape that is added to it, there when
+// Kernel::has_addend is set. A weight gradient is added to what its operand holds when
+// Kernel::accumulate is set and replaces it otherwise. `?` marks what may be missing.
+//
+// kind         part            reads                              writes
+// Load         Forward         -                                  y, the input Kernel::name
+// Embedding    Forward         index [n], table [rows, f]         y [n, f], 0 for other rows
+//              WeightGradient  index [n], dy [n, f]               dtable [rows, f]
+// LayerNorm    Forward         x [n, f], gain [f], bias [f]       y [n, f], mean [n], scale [n]
+//              InputGradient   x, gain, mean, scale, dy, addend?  dx
+//              WeightGradient  x, mean, scale, dy                 dgain [f], dbias [f]
+// RmsNorm      Forward         x [n, f], gain [f]                 y [n, f], scale [n]
+//              InputGradient   x, gain, scale, dy, addend?        dx
+//              WeightGradient  x, scale, dy                       dgain [f]
+// Matmul       Forward         x [m, k], weight [k, n], bias [n]? y [m, n]
+//              InputGradient   weight, dy, addend?                dx
+//              WeightGradient  x, dy                              dweight [k, n], dbias [n]?
+// Rope         Forward         x [b, s, .., d]                    y
+//              InputGradient   dy, addend?                        dx
+// Attention    Forward         q, k, v [b, s, h, d]               y [b, s, h, d], lse [b, h, s]
+//              InputGradient   q, k, v, y, lse, dy                dq, dk, dv
+// Activation   Forward         x                                  y
+//              InputGradient   x, dy, addend?                     dx
+// GatedActivation Forward      gate, x                            y
+//              InputGradient   gate, x, dy                        dgate, dx
+// Scale        Forward         x                                  y
+//              InputGradient   dy, addend?                        dx
+// Dropout      Forward         x                                  y
+//              InputGradient   dy, addend?                        dx
+// Add          Forward         a, b                               y
+// Sum          InputGradient   dy, addend?                        dx
+// LossLargest  Forward         logits [n, v]                      largest [n]
+// LossSums     Forward         logits, label [n], largest         sums [n, 2]: of exp(x - largest),
+//                                                                 and the label's logit or 0
+// Loss         Forward         label, largest, sums               loss [1], a Double, accumulates
+//              InputGradient   logits, label, largest, sums       dlogits
+// NormLargest  Step            gradients [n]...                   largest [1], a Double
+// NormSums     Step            gradients [n]..., largest          sums [2], Doubles
+// ClipFactor   Step            sums                               factor [2], Doubles: what
+//                                                                 gradients are scaled by, the norm
+// AdamW        Step            gradient [n], factor               weight [n], m [n], v [n],
+//                                                                 master [n]?
+//
+// A label below 0 does not count. Add repeats an operand along a dimension where its stride is 0;
+// Sum adds up along a dimension where the stride of dx is 0. An op on rows takes all dimensions
+// but the last for rows. AdamW reads what it writes, and so does whatever accumulates.
+enum class KernelKind {
+  Load,
+  Embedding,
+  LayerNorm,
+  RmsNorm,
+  Matmul,
+  Rope,
+  Attention,
+  Activation,
+  GatedActivation,
+  Scale,
+  Dropout,
+  Add,
+  Sum,
+  LossLargest,
+  LossSums,
+  Loss,
+  NormLargest,
+  NormSums,
+  ClipFactor,
+  AdamW,
+};
+std::string_view to_text(KernelKind kind);
+std::string_view to_text(KernelPart part);
+
+// Part of a buffer, in elements. A weight that is stored [n, k] is a [k, n] with strides 1, k.
+struct Operand {
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  BufferElement element = BufferElement::Real;
+  bool written = false;
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+std::int64_t element_count(const Operand& operand);
+// Row-major, without gaps.
+Operand dense_operand(std::vector<std::int64_t> sizes, BufferElement element = BufferElement::Real,
+                      std::int64_t offset = 0);
+
+// Where a shard stands in its tensor, dimension by dimension. Random numbers are drawn by global
+// place, so they do not depend on how a tensor is cut.
+struct GlobalExtent {
+  std::int64_t start = 0;
+  std::int64_t size = 0;  // of the whole tensor
+  friend bool operator==(const GlobalExtent&, const GlobalExtent&) = default;
+};
+
+// Elements of an operand that is a vector: what NormLargest, NormSums and AdamW work on, which take
+// the same elements of all operands that AdamW has. What is left out is padding or counted by
+// another device. A kernel still passes over all of its operands: so it takes as long on every
+// device that has as many elements, whichever these are.
+struct OperandRange {
+  std::size_t operand = 0;
+  std::int64_t first = 0, count = 0;
+  bool decay = false;  // AdamW: whether these weights decay
+  friend bool operator==(const OperandRange&, const OperandRange&) = default;
+};
+
+struct Kernel {
+  KernelKind kind = KernelKind::Add;
+  KernelPart part = KernelPart::Forward;
+  std::vector<Operand> operands;
+  OpAttributes attributes;  // of the op: Norm, Rope, Attention, Function, Scale, Dropout
+  std::string name;         // of the op, or of the input for Load
+  bool has_addend = false;
+  bool accumulate = false;
+  std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
+  std::vector<OperandRange> ranges;
+  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's
+  // start is that of the micro-batch.
+  std::vector<GlobalExtent> place;
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+// Multiply-adds of matrix products, two operations each.
+Flops flops_of(const Kernel& kernel);
+// Every operand read or written once.
+Bytes bytes_of(const Kernel& kernel, Precision precision);
+
+}  // namespace meshwright

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include "costmodel/model/import/decoder_families.h"
+
+namespace meshwright {
+namespace {
+
+void check_experts(const ConfigReader& config, const ExpertsSpec& experts) {
+  config.require(
+      experts.choices <= experts.experts, "num_experts_per_tok",
+      fmt::format("{} experts cannot be chosen from {}", experts.choices, experts.experts));
+}
+
+// Layer i has experts unless it is listed as dense or does not fall on the step.
+std::vector<bool> qwen_sparse_layers(const ConfigReader& config, std::int64_t layers) {
+  const std::int64_t step = config.size_or("decoder_sparse_step", 1);
+  std::vector<bool> sparse;
+  for (std::int64_t i = 0; i < layers; ++i) sparse.push_back((i + 1) % step == 0);
+  if (const auto dense = config.json().find("mlp_only_layers")) {
+    for (const JsonInput& layer : dense->elements()) {
+      sparse[static_cast<std::size_t>(layer.integer(0, layers - 1))] = false;
+    }
+  }
+  return sparse;
+}
+
+LatentSpec read_latent(const ConfigReader& config) {
+  LatentSpec latent;
+  // A null says that queries are not compressed; a missing key says nothing.
+  if (!config.json().has("q_lora_rank")) {
+    latent.query_rank = 1536;
+  } else {
+    latent.query_rank = config.optional_size("q_lora_rank");
+  }
+  latent.key_value_rank = config.size("kv_lora_rank", 512);
+  latent.nope_size = config.size("qk_nope_head_dim", 128);
+  latent.rope_size = config.size("qk_rope_head_dim", 64);
+  latent.value_size = config.size("v_head_dim", 128);
+  return latent;
+}
+
+DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defaults, bool v3) {
+  auto spec = read_llama_like(config, defaults);
+  spec.kv_heads = spec.heads;  // every head has its own keys; the key says nothing
+  spec.latent = read_latent(config);
+  std::get<RopeAttributes>(spec.positions).rotated = spec.latent->rope_size;
+  spec.qkv_bias = spec.output_bias = config.flag_or("attention_bias", false);
+  config.require(config.size_or("moe_layer_freq", 1) == 1, "moe_layer_freq",
+                 "only 1 (experts in every layer after the dense ones) is supported");
+  ExpertsSpec experts;
+  experts.experts = config.size("n_routed_experts", v3 ? 256 : 64);
+  experts.choices = config.size("num_experts_per_tok", v3 ? 8 : 2);
+  experts.width = config.size("moe_intermediate_size", v3 ? 2048 : 1407);
+  // All shared experts are one wide feed-forward.
+  const std::int64_t shared = config.count_or("n_shared_experts", v3 ? 1 : 2);
+  if (shared > 0) experts.shared_width = shared * experts.width;
+  experts.router = {.sigmoid = v3,
+                    .renormalize = config.flag_or("norm_topk_prob", v3),
+                    .groups = config.size_or("n_group", v3 ? 8 : 1),
+                    .chosen_groups = config.size_or("topk_group", v3 ? 4 : 1),
+                    .factor = config.number_or("routed_scaling_factor", v3 ? 2.5 : 1)};
+  config.require(experts.router.chosen_groups <= experts.router.groups, "topk_group",
+                 fmt::format("{} groups cannot be chosen from {}", experts.router.chosen_groups,
+                             experts.router.groups));
+  check_experts(config, experts);
+  spec.experts = experts;
+  const std::int64_t dense = config.count_or("first_k_dense_replace", v3 ? 3 : 0);
+  for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse.push_back(i >= dense);
+  return spec;
+}
+
+}  // namespace
+
+DecoderSpec read_mixtral(const ConfigReader& config) {
+  auto spec = read_llama_like(config, {.causal = "MixtralForCausalLM",
+                                       .bare = "MixtralModel",
+                                       .vocabulary = 32000,
+                                       .hidden = 4096,
+                                       .ffn = 14336,
+                                       .layers = 32,
+                                       .heads = 32,
+                                       .kv_heads = 8,
+                                       .head_size = {},
+                                       .epsilon = 1e-5,
+                                       .theta = 1e6});
+  spec.names.router = "block_sparse_moe.gate";
+  spec.names.experts = "block_sparse_moe.experts";
+  spec.names.gate = "w1";
+  spec.names.up = "w3";
+  spec.names.down = "w2";
+  spec.window = config.optional_size("sliding_window");
+  ExpertsSpec experts;
+  experts.experts = config.size("num_local_experts", 8);
+  experts.choices = config.size("num_experts_per_tok", 2);
+  experts.width = spec.ffn;
+  experts.router.renormalize = true;
+  check_experts(config, experts);
+  spec.experts = experts;
+  spec.sparse.assign(static_cast<std::size_t>(spec.layers), true);
+  return spec;
+}
+
+DecoderSpec read_qwen2_moe(const ConfigReader& config) {
+  auto spec = read_llama_like(config, {.causal = "Qwen2MoeForCausalLM",
+                                       .bare = "Qwen2MoeModel",
+                                       .vocabulary = 151936,
+                                       .hidden = 2048,
+                                       .ffn = 5632,
+                                       .layers = 24,
+                                       .heads = 16,
+                                       .kv_heads = 16,
+                                       .head_size = {}});
+  spec.qkv_bias = config.flag_or("qkv_bias", true);
+  spec.names.shared_experts = "mlp.shared_expert";
+  read_qwen_window(spec, config);
+  ExpertsSpec experts;
+  experts.experts = config.size("num_experts", 60);
+  experts.choices = config.size("num_experts_per_tok", 4);
+  experts.width = config.size("moe_intermediate_size", 1408);
+  experts.shared_width = config.size("shared_expert_intermediate_size", 5632);
+  experts.shared_gate = true;
+  experts.router.renormalize = config.flag_or("norm_topk_prob", false);
+  check_experts(config, experts);
+  spec.experts = experts;
+  spec.sparse = qwen_sparse_layers(config, spec.layers);
+  return spec;
+}
+
+DecoderSpec read_qwen3_moe(const ConfigReader& config) {
+  auto spec = read_llama_like(config, {.causal = "Qwen3MoeForCausalLM",
+                                       .bare = "Qwen3MoeModel",
+                                       .vocabulary = 151936,
+                                       .hidden = 2048,
+                                       .ffn = 6144,
+                                       .layers = 24,
+                                       .heads = 32,
+                                       .kv_heads = 4,
+                                       .head_size = {}});
+  spec.qk_norm = true;
+  spec.qkv_bias = spec.output_bias = config.flag_or("attention_bias", false);
+  read_qwen_window(spec, config);
+  ExpertsSpec experts;
+  experts.experts = config.size("num_experts", 128);
+  experts.choices = config.size("num_experts_per_tok", 8);
+  experts.width = config.size("moe_intermediate_size", 768);
+  experts.router.renormalize = config.flag_or("norm_topk_prob", false);
+  check_experts(config, experts);
+  spec.experts = experts;
+  spec.sparse = qwen_sparse_layers(config, spec.layers);
+  return spec;
+}
+
+DecoderSpec read_deepseek_v2(const ConfigReader& config) {
+  return read_deepseek(config,
+                       {.causal = "DeepseekV2ForCausalLM",
+                        .bare = "DeepseekV2Model",
+                        .vocabulary = 32000,
+                        .hidden = 4096,
+                        .ffn = 11008,
+                        .layers = 32,
+                        .heads = 32,
+                        .kv_heads = {},
+                        .head_size = 64},
+                       false);
+}
+
+// The router's correction term is a buffer, and the class has no layers for predicting further
+// tokens: neither counts as parameters.
+DecoderSpec read_deepseek_v3(const ConfigReader& config) {
+  return read_deepseek(config,
+                       {.causal = "DeepseekV3ForCausalLM",
+                        .bare = "DeepseekV3Model",
+                        .vocabulary = 129280,
+                        .hidden = 7168,
+                        .ffn = 18432,
+                        .layers = 61,
+                        .heads = 128,
+                        .kv_heads = {},
+                        .head_size = 64},
+                       true);
+}
+
+}  // namespace meshwright

@@ -1,0 +1,34 @@
+#include "costmodel/model/model_name.h"
+
+#include "costmodel/base/json_input.h"
+#include "costmodel/base/presets.h"
+#include "costmodel/model/graph_file.h"
+#include "costmodel/model/import/hugging_face.h"
+
+namespace meshwright {
+namespace {
+
+// Weights and training code are never opened: a file of ours or a config, both JSON.
+constexpr Bytes kLargestConfig = 16_MiB;
+
+OpGraph read_model_file(const std::filesystem::path& file, const std::string& name) {
+  const JsonInput json = JsonInput::read(file, kLargestConfig);
+  return is_graph_file(json) ? read_graph(json) : read_hugging_face(json, name);
+}
+
+std::string name_of_file(const std::filesystem::path& file) {
+  if (file.filename() != "config.json") return file.stem().string();
+  const auto folder = std::filesystem::absolute(file).parent_path().filename().string();
+  return folder.empty() ? "config" : folder;
+}
+
+}  // namespace
+
+OpGraph read_model(std::string_view typed, const std::filesystem::path& data) {
+  auto file = find_file(typed, data / "models", "model");
+  std::error_code unreadable;
+  if (std::filesystem::is_directory(file, unreadable)) file /= "config.json";
+  return read_model_file(file, name_of_file(file));
+}
+
+}  // namespace meshwright

@@ -1,0 +1,76 @@
+#include "costmodel/price/fitted_costs.h"
+
+#include <algorithm>
+
+#include "costmodel/price/kernel_cost.h"
+#include "costmodel/price/transfer_cost.h"
+
+namespace meshwright {
+namespace {
+
+// Of kernels other than attention.
+std::int64_t launches_of(const Kernel& kernel, const Software& software) {
+  if (kernel.kind == KernelKind::Loss) return software.loss_launches;
+  const bool fused = kernel.kind == KernelKind::Add && kernel.part == KernelPart::Forward;
+  return fused && software.fused_adds ? 0 : 1;
+}
+
+}  // namespace
+
+FittedCosts::FittedCosts(const Cluster& cluster, const Fits& fits, const Software& software)
+    : cluster_(cluster), network_(fits.network), software_(software) {
+  for (const NodeType& type : cluster.node_types) {
+    const DeviceFit* fit = find_fit(fits, type.device.name);
+    known_[type.device.name] = fit ? Known{*fit, PriceOrigin::Fitted}
+                                   : Known{formula_fit(type.device), PriceOrigin::Formula};
+  }
+}
+
+const FittedCosts::Known& FittedCosts::known(DeviceId device) const {
+  return known_.at(device_type_of(cluster_, device).name);
+}
+
+Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId device) const {
+  const Known& by = known(device);
+  const DeviceType& type = device_type_of(cluster_, device);
+  AttentionKernel attention = software_.attention;
+  std::int64_t launches = launches_of(kernel, software_);
+  if (kernel.kind == KernelKind::Attention) {
+    const AttentionShape shape = attention_shape(kernel);
+    attention = usable_kernel(attention, shape);
+    launches = attention_launches(shape, kernel.part, precision, attention);
+  }
+  const Seconds time = kernel_time(kernel, precision, type, by.fit, attention);
+  const Seconds launch(by.fit.launch_s);
+  return {.time = launch + Seconds(software_.kernel_gap_s) * static_cast<double>(launches) +
+                  (time - launch) * times_longer(kernel.kind),
+          .origin = by.origin,
+          .launches = launches};
+}
+
+double FittedCosts::times_longer(KernelKind kind) const {
+  switch (kind) {
+    case KernelKind::Matmul:
+    case KernelKind::NormLargest:
+    case KernelKind::NormSums:
+    case KernelKind::ClipFactor:
+    case KernelKind::AdamW:  // one fused kernel with every software here
+      return 1;
+    case KernelKind::Attention:
+      return 1 / software_.attention_share;
+    default:
+      return software_.compiled ? std::min(software_.row_passes, 1.0) : software_.row_passes;
+  }
+}
+
+Price FittedCosts::transfer(const Transfer& transfer, Precision precision) const {
+  const Known& by = known(transfer.group.front());
+  const Bytes size = bytes_per_element(transfer.element, precision) * transfer.count;
+  const GroupShape shape = group_shape(cluster_, transfer.group);
+  if (shape.members == 1) return {.time = Seconds(0), .origin = by.origin};
+  const GroupLinks links = group_links(cluster_, transfer.group, by.fit.links);
+  return {.time = transfer_time(transfer.kind, size, shape, links, by.fit.links, network_),
+          .origin = by.origin};
+}
+
+}  // namespace meshwright

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/base/precision.h"
+#include "costmodel/base/units.h"
+#include "costmodel/model/kernel_set.h"
+
+namespace meshwright {
+
+// Interleaved is one forward, one backward with several chunks a stage.
+enum class Schedule { GPipe, OneForwardOneBackward, Interleaved };
+
+// What is computed again in the backward: nothing; attention without its projections; of every
+// layer all but attention and every other matrix product; layers in segments of equal size ("full"
+// is one layer each); the first layers of every chunk.
+enum class Recompute { None, Selective, Products, Uniform, First };
+struct RecomputeChoice {
+  Recompute kind = Recompute::None;
+  std::int64_t layers = 1;  // Uniform: of a segment; First: of a chunk
+  friend bool operator==(const RecomputeChoice&, const RecomputeChoice&) = default;
+};
+
+// The short form of a plan, as a person types it: "dp=2,tp=2,pp=2,zero=1,microbatch=1". What is
+// left out has its plain default.
+struct PlanChoices {
+  std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  int zero = 0;
+  std::int64_t microbatch = 1;
+  std::int64_t virtual_stages = 1;   // chunks of every stage
+  std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be
+  bool sequence_parallel = false;
+  Schedule schedule = Schedule::OneForwardOneBackward;
+  RecomputeChoice recompute = {};
+  bool rerun_all = false;  // also what no gradient reads
+  bool offload_activations = false, offload_optimizer = false;
+  Bytes bucket = 25_MiB;
+  bool overlap = true;
+  std::int64_t prefetch = 1;
+  bool reshard = true;
+  KernelSet kernels = KernelSet::Executor;
+  std::optional<Precision> gradient_precision = {};  // none: fp32
+  friend bool operator==(const PlanChoices&, const PlanChoices&) = default;
+};
+
+// Throws InputError that names the key, what was found and what was expected.
+PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise = {});
+
+// Whether a text is meant as a short form and not as a file's name.
+bool looks_like_choices(std::string_view text);
+
+}  // namespace meshwright

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/cluster/cluster.h"
+#include "simulator/lowering/op_sharding.h"
+#include "simulator/plan/plan.h"
+
+namespace meshwright {
+
+// What is wrong with what a plan wants on the host, in words. The rest of the plan must be one that
+// check_plan has nothing against.
+std::vector<std::string> check_offload(const Plan& plan, const PlannedGraph& planned,
+                                       const Cluster& cluster);
+
+}  // namespace meshwright

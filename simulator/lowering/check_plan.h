@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "costmodel/cluster/cluster.h"
+#include "costmodel/model/model.h"
+#include "simulator/plan/plan.h"
+
+namespace meshwright {
+
+// Everything wrong with a plan for this model and cluster, in words: what contradicts itself and
+// what cannot be lowered yet. Empty: lower makes programs of it.
+std::vector<std::string> check_plan(const Plan& plan, const Model& model, const Cluster& cluster);
+
+}  // namespace meshwright

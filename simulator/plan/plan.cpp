@@ -1,0 +1,84 @@
+#include "simulator/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+
+namespace meshwright {
+namespace {
+
+constexpr std::string_view kLetters = "FBIW";
+
+std::optional<std::int32_t> parse_number(std::string_view text) {
+  std::int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+bool is_mixed(Precision precision) {
+  return bytes_per_element(BufferElement::Real, precision) < 4_B;
+}
+
+BufferElement state_element(const Plan& plan) {
+  return is_mixed(plan.precision) ? BufferElement::Single : BufferElement::Real;
+}
+
+BufferElement gradient_element(const Plan& plan) {
+  return plan.gradient_precision == Precision::FP32 ? state_element(plan) : BufferElement::Real;
+}
+
+std::int64_t axis_size(const Slot& slot, std::string_view axis) {
+  for (const MeshAxis& entry : slot.axes) {
+    if (entry.name == axis) return entry.size;
+  }
+  return 1;
+}
+
+std::int64_t microbatch_count(const Plan& plan) {
+  return plan.global_batch / (axis_size(plan.slots.front(), "dp") * plan.micro_batch);
+}
+
+std::size_t device_count(const Plan& plan) {
+  std::size_t count = 0;
+  for (const Slot& slot : plan.slots) count += slot.devices.size();
+  return count;
+}
+
+std::vector<DeviceId> devices_of(const Plan& plan) {
+  std::vector<DeviceId> devices;
+  for (const Slot& slot : plan.slots) {
+    devices.insert(devices.end(), slot.devices.begin(), slot.devices.end());
+  }
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
+std::size_t chunk_of(const Plan& plan, std::size_t op) {
+  for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
+    if (op >= plan.chunks[c].first_op && op < plan.chunks[c].end_op) return c;
+  }
+  assert(!"an op of a chunk");
+  return 0;
+}
+
+std::string to_text(const OrderEntry& entry) {
+  return fmt::format("{}{}.{}", kLetters[static_cast<std::size_t>(entry.kind)], entry.chunk,
+                     entry.microbatch);
+}
+
+std::optional<OrderEntry> parse_order_entry(std::string_view text) {
+  const auto letter = text.empty() ? kLetters.npos : kLetters.find(text.front());
+  const auto dot = text.find('.');
+  if (letter == kLetters.npos || dot == text.npos) return std::nullopt;
+  const auto chunk = parse_number(text.substr(1, dot - 1));
+  const auto microbatch = parse_number(text.substr(dot + 1));
+  if (!chunk || !microbatch) return std::nullopt;
+  return OrderEntry{static_cast<EntryKind>(letter), *chunk, *microbatch};
+}
+
+}  // namespace meshwright

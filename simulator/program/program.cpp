@@ -1,0 +1,102 @@
+#include "simulator/program/program.h"
+
+#include <fmt/format.h>
+
+#include "simulator/program/hash.h"
+
+namespace meshwright {
+namespace {
+
+std::string transfer_text(const Transfer& transfer) {
+  std::string members;
+  for (const DeviceId device : transfer.group) {
+    members += fmt::format("{}{}", members.empty() ? "" : ",", device.index());
+  }
+  const std::string blocks =
+      transfer.blocks ? fmt::format(" in {} blocks", *transfer.blocks) : std::string();
+  return fmt::format("{} {} [{}] {}+{}{}", to_text(transfer.kind), to_text(transfer.purpose),
+                     members, transfer.offset, transfer.count, blocks);
+}
+
+std::string what_text(const Program& program, const Task& task) {
+  switch (task.kind) {
+    case TaskKind::Kernel: {
+      const Kernel& kernel = program.kernel(task);
+      return fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);
+    }
+    case TaskKind::Transfer:
+      return " " + transfer_text(program.transfer(task));
+    case TaskKind::Copy:
+      return fmt::format(" copy {} {}", to_text(program.copy(task).direction),
+                         program.copy(task).count);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view to_text(Component component) {
+  switch (component) {
+    case Component::Weights:
+      return "weights";
+    case Component::Gradients:
+      return "gradients";
+    case Component::Optimizer:
+      return "optimizer";
+    case Component::Activations:
+      return "activations";
+    case Component::Transfers:
+      return "transfers";
+    case Component::Workspace:
+      return "workspace";
+  }
+  return "";
+}
+
+Bytes bytes_of(const Buffer& buffer, Precision precision) {
+  return bytes_per_element(buffer.element, precision) * buffer.count;
+}
+
+std::uint64_t hash_of(const Program& program) {
+  Hash hash;
+  hash.add(program_text(program));
+  for (const Kernel& kernel : program.kernels) {
+    for (const Operand& operand : kernel.operands) {
+      hash.add(static_cast<std::uint64_t>(operand.offset));
+      for (const std::int64_t size : operand.sizes) hash.add(static_cast<std::uint64_t>(size));
+      for (const std::int64_t step : operand.strides) hash.add(static_cast<std::uint64_t>(step));
+    }
+    for (const OperandRange& range : kernel.ranges) {
+      hash.add(static_cast<std::uint64_t>(range.operand));
+      hash.add(static_cast<std::uint64_t>(range.first));
+      hash.add(static_cast<std::uint64_t>(range.count));
+      hash.add(range.decay ? 1 : 0);
+    }
+  }
+  for (const Buffer& buffer : program.buffers) {
+    hash.add(static_cast<std::uint64_t>(buffer.count));
+    if (buffer.space == Space::Host) hash.add(to_text(CopyDirection::ToHost));
+  }
+  return hash.value();
+}
+
+std::string program_text(const Program& program) {
+  std::string text;
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
+    text += fmt::format("{:>5} {:<12}", i, program.lanes[task.lane.index()]);
+    text += task.microbatch ? fmt::format(" m{:<3}", *task.microbatch) : std::string("     ");
+    if (task.recompute) text += " again";
+    text += what_text(program, task) + " (";
+    const auto operands = program.operands_of(task);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      text += fmt::format("{}{}", o == 0 ? "" : ", ", program.buffers[operands[o].index()].name);
+    }
+    text += ")";
+    for (const TaskId wait : program.waits_of(task)) text += fmt::format(" after {}", wait.index());
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace meshwright

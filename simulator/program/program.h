@@ -1,0 +1,133 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/base/ids.h"
+#include "costmodel/base/precision.h"
+#include "costmodel/base/units.h"
+#include "costmodel/kernel/host_copy.h"
+#include "costmodel/kernel/kernel.h"
+#include "costmodel/kernel/transfer.h"
+
+namespace meshwright {
+
+using BufferId = Id<struct BufferTag>;
+using TaskId = Id<struct TaskTag>;
+using LaneId = Id<struct LaneTag>;
+
+// What memory is used for.
+enum class Component { Weights, Gradients, Optimizer, Activations, Transfers, Workspace };
+inline constexpr std::size_t kComponents = 6;
+std::string_view to_text(Component component);
+
+// Where a buffer is: in the device's memory or in that of its node's host.
+enum class Space { Device, Host };
+
+struct Buffer {
+  std::string name;
+  std::int64_t count = 0;  // elements
+  BufferElement element = BufferElement::Real;
+  Component component = Component::Activations;
+  // There before the step and after it. Others live from the task that first writes them to the
+  // one that last uses them.
+  bool persistent = false;
+  Space space = Space::Device;  // only copies reach the host's
+  friend bool operator==(const Buffer&, const Buffer&) = default;
+};
+Bytes bytes_of(const Buffer& buffer, Precision precision);
+
+// The place of a task in the one order of all tasks of all devices. Computable for a device alone.
+struct OrderKey {
+  std::int64_t time = 0;   // slot of the pipeline, or what comes after it
+  std::int32_t stage = 0;  // within a slot of time, stages in their order
+  std::int32_t index = 0;  // within an entry
+  friend auto operator<=>(const OrderKey&, const OrderKey&) = default;
+};
+
+enum class TaskKind { Kernel, Transfer, Copy };
+
+// One thing a device does. Operands and waits are stored in the program's pools.
+struct Task {
+  TaskKind kind = TaskKind::Kernel;
+  std::uint32_t what = 0;  // index into the program's kernels, transfers or copies
+  LaneId lane;
+  OrderKey key;
+  std::optional<std::int32_t> microbatch;  // none: once a step
+  bool recompute = false;                  // repeats what the forward did and dropped
+  std::uint32_t first_operand = 0, operand_count = 0;
+  std::uint32_t first_wait = 0, wait_count = 0;
+  friend bool operator==(const Task&, const Task&) = default;
+};
+
+// A part of a weight that the device holds, flattened into a bucket's buffer.
+struct WeightShard {
+  std::string name;
+  std::vector<GlobalExtent> place;  // start and whole size of each dimension
+  std::vector<std::int64_t> sizes;  // of the shard
+  BufferId weight;
+  std::optional<BufferId> gradient;  // none: the weight is frozen
+  std::int64_t offset = 0;           // in the bucket, in elements
+  // Element of the bucket that the buffer's first one is. Where a buffer ends before the shard
+  // does, or starts after it, other devices hold the rest.
+  std::int64_t weight_first = 0, gradient_first = 0;
+  // Elements of the flattened shard whose final gradient and optimizer state the device holds.
+  std::int64_t owned_first = 0, owned_count = 0;
+  bool counted = true;  // false where another device counts the same numbers
+  friend bool operator==(const WeightShard&, const WeightShard&) = default;
+};
+
+// The device's rows of the global batch: micro-batch m has `micro_batch` rows from
+// first_row + m * micro_batch on.
+struct BatchPlace {
+  std::int64_t global_batch = 0;
+  std::int64_t first_row = 0;
+  std::int64_t micro_batch = 0;
+  std::int64_t sequence = 0;
+  friend bool operator==(const BatchPlace&, const BatchPlace&) = default;
+};
+
+// The tasks of one device for one step, in the order they are launched. A task runs in its lane
+// after the lane's earlier tasks and after the tasks it waits for; all of them stand before it in
+// the list, so the list itself is a valid run. Lane 0 computes; copies to the host have a lane, and
+// those from it another.
+struct Program {
+  DeviceId device;
+  Precision precision = Precision::FP32;
+  BatchPlace batch;
+  std::vector<Kernel> kernels;
+  std::vector<Transfer> transfers;
+  std::vector<HostCopy> copies;
+  std::vector<Buffer> buffers;
+  std::vector<std::string> lanes;
+  std::vector<Task> tasks;
+  std::vector<BufferId> operands;
+  std::vector<TaskId> waits;
+  std::vector<WeightShard> weights;
+  std::optional<BufferId> loss;  // a Double: after the step, its mean loss
+  std::optional<BufferId> clip;  // Doubles: the factor gradients were scaled by, their norm
+  friend bool operator==(const Program&, const Program&) = default;
+
+  const Kernel& kernel(const Task& task) const { return kernels[task.what]; }
+  const Transfer& transfer(const Task& task) const { return transfers[task.what]; }
+  const HostCopy& copy(const Task& task) const { return copies[task.what]; }
+  std::span<const BufferId> operands_of(const Task& task) const {
+    return {operands.data() + task.first_operand, task.operand_count};
+  }
+  std::span<const TaskId> waits_of(const Task& task) const {
+    return {waits.data() + task.first_wait, task.wait_count};
+  }
+};
+
+// Same on every device that runs the same plan; compared before the first step.
+std::uint64_t hash_of(const Program& program);
+
+// One line per task.
+std::string program_text(const Program& program);
+
+}  // namespace meshwright

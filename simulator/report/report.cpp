@@ -1,0 +1,242 @@
+#include "simulator/report/report.h"
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "costmodel/base/checked.h"
+#include "costmodel/price/cost_model.h"
+#include "simulator/engine/allocator_model.h"
+
+namespace meshwright {
+namespace {
+
+struct FlopSums {
+  double forward = 0, all = 0;
+};
+
+FlopSums flops_of_tasks(const Program& program) {
+  std::vector<double> flops;
+  for (const Kernel& kernel : program.kernels) {
+    flops.push_back(static_cast<double>(flops_of(kernel).value()));
+  }
+  FlopSums work;
+  for (const Task& task : program.tasks) {
+    if (task.kind != TaskKind::Kernel) continue;
+    work.all += flops[task.what];
+    if (program.kernel(task).part == KernelPart::Forward && !task.recompute)
+      work.forward += flops[task.what];
+  }
+  return work;
+}
+
+// Members of the symmetric kinds receive what they send. A broadcast goes along the group: the last
+// member sends nothing, the first receives nothing.
+void add_traffic(DeviceReport& report, const Transfer& transfer, Precision precision) {
+  if (transfer.group.size() < 2) return;
+  const bool first = transfer.group.front() == report.device;
+  const bool last = transfer.group.back() == report.device;
+  const bool chain = transfer.kind == TransferKind::Broadcast || is_pair(transfer.kind);
+  const double bytes = bytes_sent(transfer, precision);
+  if (!(chain && last)) report.sent_bytes += bytes;
+  if (!(chain && first)) report.received_bytes += bytes;
+}
+
+// Groups of collectives, and one more for all that is sent and received between two.
+std::int64_t communicator_count(const Program& program) {
+  std::set<std::vector<DeviceId>> groups;
+  bool pairs = false;
+  for (const Transfer& transfer : program.transfers) {
+    const bool pair = is_pair(transfer.kind);
+    pairs |= pair;
+    if (!pair && transfer.group.size() > 1) groups.insert(transfer.group);
+  }
+  return static_cast<std::int64_t>(groups.size()) + (pairs ? 1 : 0);
+}
+
+void add_memory(DeviceReport& report, const Program& program, const DeviceTimeline& timeline,
+                const MemoryOverheads& overheads) {
+  for (const MemorySample& sample : timeline.memory) {
+    if (total(sample.bytes) <= report.peak) continue;
+    report.peak = total(sample.bytes);
+    report.by_component = sample.bytes;
+    report.peak_time = sample.time;
+  }
+  report.reserved =
+      overheads.caching_allocator ? std::max(report.peak, reserved_bytes(program)) : report.peak;
+  report.by_component[static_cast<std::size_t>(Component::Transfers)] += overheads.transfer_buffers;
+  report.peak += overheads.transfer_buffers;
+  report.reserved += overheads.transfer_buffers;
+  report.context = overheads.context;
+  report.communicators = overheads.communicator * communicator_count(program);
+  report.peak += report.context + report.communicators;
+  report.host_peak = timeline.host_peak;
+}
+
+DeviceReport device_report(const Program& program, const DeviceTimeline& timeline, Seconds step,
+                           const Cluster& cluster, const MemoryOverheads& overheads) {
+  DeviceReport report{.device = program.device,
+                      .count = timeline.count,
+                      .stage = program.tasks.empty() ? 0 : program.tasks.front().key.stage,
+                      .capacity = device_type_of(cluster, program.device).memory.value,
+                      .by_component = {},
+                      .parts = time_parts(program, timeline, step)};
+  add_memory(report, program, timeline, overheads);
+  for (const Task& task : program.tasks) {
+    if (task.kind == TaskKind::Transfer) {
+      add_traffic(report, program.transfer(task), program.precision);
+    } else if (task.kind == TaskKind::Copy) {
+      const HostCopy& copy = program.copy(task);
+      (copy.direction == CopyDirection::ToHost ? report.to_host_bytes : report.from_host_bytes) +=
+          static_cast<double>(bytes_of(copy, program.precision).value());
+    }
+  }
+  return report;
+}
+
+// "layers.3.attention.qkv" is in "layers.3".
+std::string layer_of(const std::string& name) {
+  const auto dot = name.find('.');
+  if (dot == name.npos) return "";
+  const auto end = name.find_first_not_of("0123456789", dot + 1);
+  return end == dot + 1 ? "" : name.substr(0, end);
+}
+
+// By buffer: the op of the first kernel that uses it, which in a checked program writes it.
+std::vector<std::string> ops_of_buffers(const Program& program) {
+  std::vector<std::string> ops(program.buffers.size());
+  for (const Task& task : program.tasks) {
+    if (task.kind != TaskKind::Kernel) continue;
+    for (const BufferId id : program.operands_of(task)) {
+      if (ops[id.index()].empty()) ops[id.index()] = program.kernel(task).name;
+    }
+  }
+  return ops;
+}
+
+// Buffers that the device holds at a moment of the step, also those left by the step before.
+std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& program,
+                                                                const DeviceTimeline& timeline,
+                                                                Seconds step, Seconds moment) {
+  std::vector<std::optional<TaskSpan>> lives(program.buffers.size());
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      auto& life = lives[id.index()];
+      if (!life) life = timeline.tasks[t];
+      life->start = std::min(life->start, timeline.tasks[t].start);
+      life->finish = std::max(life->finish, timeline.tasks[t].finish);
+    }
+  }
+  const auto holds = [](const TaskSpan& life, Seconds at) {
+    return life.start <= at && at < life.finish;
+  };
+  const std::vector<std::string> ops = ops_of_buffers(program);
+  std::vector<std::pair<std::string, Bytes>> layers;
+  Bytes others;
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.component != Component::Activations || buffer.persistent || !lives[b]) continue;
+    if (buffer.space == Space::Host) continue;
+    if (!holds(*lives[b], moment) && !holds(*lives[b], moment + step)) continue;
+    const Bytes bytes = bytes_of(buffer, program.precision);
+    const std::string layer = layer_of(ops[b]);
+    const auto found = std::ranges::find(layers, layer, &std::pair<std::string, Bytes>::first);
+    if (layer.empty()) {
+      others += bytes;
+    } else if (found == layers.end()) {
+      layers.emplace_back(layer, bytes);
+    } else {
+      found->second += bytes;
+    }
+  }
+  if (others > 0_B) layers.emplace_back("others", others);
+  return layers;
+}
+
+Seconds finish_of(const DeviceTimeline& device) {
+  Seconds last;
+  for (const TaskSpan& span : device.tasks) last = std::max(last, span.finish);
+  return last;
+}
+
+std::size_t last_device(const Report& report, const Timeline& timeline) {
+  const auto lateness = [&](std::size_t i) {
+    return std::tuple(finish_of(timeline.devices[i]), kernel_time(report.devices[i].parts));
+  };
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < report.devices.size(); ++i) {
+    if (lateness(i) > lateness(last)) last = i;
+  }
+  return last;
+}
+
+double fullness(const DeviceReport& device) { return Report::needed(device) / device.capacity; }
+
+Fit fit_of(const Report& report) {
+  const bool too_much = std::ranges::any_of(
+      report.devices, [](const DeviceReport& device) { return device.peak > device.capacity; });
+  if (too_much || (report.host && report.host->needed > report.host->capacity)) return Fit::No;
+  return fullness(report.fullest()) > 1 - kCloseShare ? Fit::Close : Fit::Yes;
+}
+
+void add_rates(Report& report) {
+  const double step = report.step.value();
+  if (step == 0) return;
+  report.tokens_per_s = static_cast<double>(report.tokens) / step;
+  report.mfu = report.model_flops / (step * report.peak.value());
+  report.hfu = report.executed_flops / (step * report.peak.value());
+  Seconds idle;
+  double devices = 0;
+  for (const DeviceReport& device : report.devices) {
+    idle += device.parts.idle * static_cast<double>(device.count);
+    devices += static_cast<double>(device.count);
+  }
+  report.bubble = idle / report.step / devices;
+}
+
+}  // namespace
+
+std::string_view to_text(Fit fit) {
+  switch (fit) {
+    case Fit::Yes:
+      return "yes";
+    case Fit::Close:
+      return "close";
+    case Fit::No:
+      return "no";
+  }
+  return "";
+}
+
+Report summarize(std::span<const Program> programs, const Timeline& timeline,
+                 const Cluster& cluster, const MemoryOverheads& overheads,
+                 std::span<const std::vector<DeviceId>> classes) {
+  assert(!programs.empty() && programs.size() == timeline.devices.size());
+  const BatchPlace& batch = programs[0].batch;
+  Report report{.step = timeline.step,
+                .tokens = checked_multiply(batch.global_batch, batch.sequence)};
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const Program& program = programs[i];
+    const FlopSums work = flops_of_tasks(program);
+    const auto count = static_cast<double>(timeline.devices[i].count);
+    report.model_flops += 3 * work.forward * count;
+    report.executed_flops += work.all * count;
+    report.peak += peak_of(device_type_of(cluster, program.device), program.precision) * count;
+    report.devices.push_back(
+        device_report(program, timeline.devices[i], timeline.step, cluster, overheads));
+  }
+  add_rates(report);
+  report.last_device = last_device(report, timeline);
+  const auto fullest = std::ranges::max_element(report.devices, {}, fullness);
+  report.fullest_device = static_cast<std::size_t>(fullest - report.devices.begin());
+  report.activations_by_layer =
+      activations_by_layer(programs[report.fullest_device], timeline.devices[report.fullest_device],
+                           timeline.step, report.fullest().peak_time);
+  report.host = fullest_host(timeline, classes, cluster);
+  report.fits = fit_of(report);
+  return report;
+}
+
+}  // namespace meshwright
