@@ -9,9 +9,9 @@
 #include "cli/model_view.h"
 #include "cli/text_table.h"
 #include "costmodel/base/input_error.h"
-#include "costmodel/base/json_input.h"
 #include "costmodel/base/precision.h"
 #include "costmodel/base/presets.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/model/graph_file.h"
 #include "costmodel/model/model_name.h"
 

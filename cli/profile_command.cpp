@@ -13,6 +13,7 @@
 #include "cli/text_table.h"
 #include "costmodel/base/json_input.h"
 #include "costmodel/base/presets.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/profile/nccl_tests.h"
 #include "costmodel/profile/profile_file.h"
 #include "costmodel/profile/profile_rows.h"

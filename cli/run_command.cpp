@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +12,7 @@
 #include "cli/profile_option.h"
 #include "cli/software_option.h"
 #include "costmodel/base/input_error.h"
-#include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/cluster/local_cluster.h"
 #include "costmodel/price/fitted_costs.h"
 #include "costmodel/price/profile_costs.h"
@@ -115,12 +114,7 @@ class StepLog {
  public:
   StepLog(const RunCommandOptions& options, const Prepared& prepared, const Session& session)
       : prepared_(prepared), quiet_(session.quiet) {
-    if (!options.metrics) return;
-    metrics_.open(*options.metrics, std::ios::trunc);
-    if (!metrics_) {
-      throw std::system_error(errno, std::generic_category(),
-                              printable(*options.metrics) + ": cannot be written");
-    }
+    if (options.metrics) metrics_.emplace(*options.metrics);
   }
 
   void add(std::int64_t step, const StepResult& result) {
@@ -129,7 +123,7 @@ class StepLog {
       fmt::print(stderr, "step {:>4}  loss {:.6f}  grad norm {:.4f}  {}\n", step, result.loss,
                  result.gradient_norm.value_or(0), to_text(result.time));
     }
-    if (!metrics_.is_open()) return;
+    if (!metrics_) return;
     const nlohmann::ordered_json line = {
         {"step", step},
         {"loss", result.loss},
@@ -138,14 +132,13 @@ class StepLog {
         {"predicted_step_s", prepared_.predicted.step.value()},
         {"grad_norm", result.gradient_norm.value_or(0)},
         {"peak_bytes", prepared_.predicted.fullest().peak.value()}};
-    metrics_ << line.dump() << std::endl;
-    if (!metrics_) throw std::system_error(errno, std::generic_category(), "--metrics");
+    metrics_->add(line.dump());
   }
 
  private:
   const Prepared& prepared_;
   bool quiet_;
-  std::ofstream metrics_;
+  std::optional<LineFile> metrics_;
 };
 
 Seconds median_time(const RunResult& result) {
@@ -190,6 +183,7 @@ void run(const RunCommandOptions& options, const Session& session) {
                              {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()}})
                : print_text(text);
   }
+  if (options.trace) check_writable(*options.trace);
   StepLog log(options, prepared, session);
   const StepSettings settings{
       .seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};

@@ -13,7 +13,7 @@
 #include "cli/report_view.h"
 #include "cli/software_option.h"
 #include "costmodel/base/input_error.h"
-#include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/price/fitted_costs.h"
 #include "costmodel/price/profile_costs.h"
 #include "simulator/classes/represent.h"

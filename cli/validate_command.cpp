@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/validate_view.h"
-#include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 
 namespace meshwright {
 namespace {

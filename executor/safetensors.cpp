@@ -14,6 +14,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 
 namespace meshwright {
 namespace {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
@@ -132,25 +131,6 @@ std::string read_text_file(const std::filesystem::path& file, Bytes largest) {
     fail_file(file, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
   return text;
-}
-
-void write_text_file(const std::filesystem::path& file, std::string_view text) {
-  auto partial = file;
-  partial += fmt::format(".partial-{}", ::getpid());
-  const auto give_up = [&](std::string_view doing) {
-    const int error = errno;
-    std::remove(partial.c_str());
-    throw std::system_error(error, std::generic_category(),
-                            fmt::format("{}: cannot be {}", printable(file.string()), doing));
-  };
-  File stream(std::fopen(partial.c_str(), "wb"));
-  if (!stream) give_up("written");
-  if (std::fwrite(text.data(), 1, text.size(), stream.get()) != text.size() ||
-      std::fflush(stream.get()) != 0 || ::fsync(::fileno(stream.get())) != 0) {
-    give_up("written");
-  }
-  stream.reset();
-  if (std::rename(partial.c_str(), file.c_str()) != 0) give_up("replaced");
 }
 
 JsonInput JsonInput::read(const std::filesystem::path& file, Bytes largest) {

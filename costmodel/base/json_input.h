@@ -20,9 +20,6 @@ namespace meshwright {
 // bytes than `largest`.
 std::string read_text_file(const std::filesystem::path& file, Bytes largest);
 
-// Writes a sibling first and renames it, so that the file is never seen half-written.
-void write_text_file(const std::filesystem::path& file, std::string_view text);
-
 // One value inside a JSON document that a person gave us. It knows the file and the field it came
 // from, so every reading failure is an InputError such as
 //   clusters/a.json: links[2].bandwidth: expected a rate such as "25 GB/s", found 25

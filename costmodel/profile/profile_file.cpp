@@ -7,6 +7,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/profile/profile_db.h"
 #include "costmodel/profile/profile_rows.h"
 

@@ -22,7 +22,7 @@
 #include <optional>
 #include <utility>
 
-#include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/cluster/cluster_name.h"
 #include "costmodel/price/fit_file.h"
 #include "costmodel/price/transfer_cost.h"

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 #include "simulator/validation/validation.h"
 
 namespace meshwright {

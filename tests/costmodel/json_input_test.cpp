@@ -83,13 +83,4 @@ TEST_CASE("unreadable files are told apart") {
   CHECK_THROWS_WITH(JsonInput::read(large, Bytes(1000)), Catch::EndsWith("is larger than 1000 B"));
 }
 
-TEST_CASE("a file is replaced whole or not at all") {
-  const TemporaryFolder folder;
-  const auto file = folder.write("a.txt", "old");
-  write_text_file(file, "new");
-  CHECK(read_text_file(file, 1_MiB) == "new");
-  CHECK_THROWS_AS(write_text_file(folder.path() / "none" / "a.txt", "x"), std::system_error);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-}
-
 }  // namespace meshwright
