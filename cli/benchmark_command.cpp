@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -21,7 +20,7 @@
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kBenchmarkFooter =
     "Measures kernels, transfers and copies and puts each into the profile as soon as it is known: "
     "what\nis there already is not measured again. --device cpu: the kernels and transfers that "
     "`run` trains\nwith, threads as devices. --device cuda: this machine's GPUs through cuBLASLt, "
@@ -34,7 +33,7 @@ constexpr auto kFooter =
     "Example: meshwright benchmark --into here.db --quick --budget 2";
 
 struct BenchmarkOptions {
-  std::string into;
+  std::string into, device = "cpu";
   DeviceChoice choice;
   bool again = false, strict = false;
   std::optional<double> budget;
@@ -140,7 +139,7 @@ Seconds monotonic_now() {
   return Seconds(std::chrono::duration<double>(now).count());
 }
 
-void run(const BenchmarkOptions& options, const Session& session) {
+void measure(const BenchmarkOptions& options, const Session& session) {
   precisions_of(options.choice);  // refuses before anything is looked for
   const BenchmarkSettings settings = settings_of(options);
   SignalWatch signals;
@@ -165,36 +164,32 @@ void run(const BenchmarkOptions& options, const Session& session) {
 
 }  // namespace
 
-void add_benchmark_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("benchmark", "Measures this machine into a profile");
-  command->footer(kFooter);
+void add_benchmark_command(Command& program, Session& session) {
+  Command command =
+      program.subcommand("benchmark", "Measures this machine into a profile", kBenchmarkFooter);
   const auto options = std::make_shared<BenchmarkOptions>();
-  command->add_option("--into", options->into, "The profile; made if missing")->required();
+  command.text("--into", options->into, "The profile; made if missing").required();
+  command.text("--device", options->device, "cpu (if not given) or cuda").one_of({"cpu", "cuda"});
+  command.flag("--quick", options->choice.quick, "Fewer sizes, under a minute");
   command
-      ->add_option_function<std::string>(
-          "--device",
-          [options](const std::string& name) {
-            options->choice.device = name == "cuda" ? BenchmarkDevice::Cuda : BenchmarkDevice::Cpu;
-          },
-          "cpu (if not given) or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_flag("--quick", options->choice.quick, "Fewer sizes, under a minute");
+      .number("--budget", options->budget,
+              "Seconds after which nothing new is begun (50 with --quick, else 900)")
+      .positive();
   command
-      ->add_option("--budget", options->budget,
-                   "Seconds after which nothing new is begun (50 with --quick, else 900)")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--devices", options->choice.devices,
-                   "How many (if not given: the cores, up to 16, or all GPUs)")
-      ->check(CLI::Range(1, 256));
-  command->add_option("--precision", options->choice.precisions,
-                      "cpu: fp32, fp64 (if not given: both, fp32 with --quick); cuda: bf16, fp8, "
-                      "fp32, tf32 (these if not given, bf16 with --quick), fp16, fp64");
-  command->add_option("--machine", options->choice.machine, "What to call this machine");
-  command->add_flag("--again", options->again, "Also measure what the profile has");
-  command->add_flag("--strict", options->strict, "Exit code 30 if a reading is too noisy");
-  add_json_option(*command, session);
-  command->callback([options, &session] { run(*options, session); });
+      .number("--devices", options->choice.devices,
+              "How many (if not given: the cores, up to 16, or all GPUs)")
+      .between(1, 256);
+  command.repeated("--precision", options->choice.precisions,
+                   "cpu: fp32, fp64 (if not given: both, fp32 with --quick); cuda: bf16, fp8, "
+                   "fp32, tf32 (these if not given, bf16 with --quick), fp16, fp64");
+  command.text("--machine", options->choice.machine, "What to call this machine");
+  command.flag("--again", options->again, "Also measure what the profile has");
+  command.flag("--strict", options->strict, "Exit code 30 if a reading is too noisy");
+  add_json_option(command, session);
+  command.runs([options, &session] {
+    if (options->device == "cuda") options->choice.device = BenchmarkDevice::Cuda;
+    measure(*options, session);
+  });
 }
 
 }  // namespace meshwright

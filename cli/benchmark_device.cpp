@@ -1,13 +1,12 @@
 #include "cli/benchmark_device.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <thread>
 
-#include "cli/command.h"
+#include "cli/session.h"
 #include "costmodel/base/input_error.h"
 #include "executor/benchmark/cpu_target.h"
 #include "executor/benchmark/cuda_loader.h"
@@ -15,10 +14,6 @@
 
 namespace meshwright {
 namespace {
-
-Bytes machine_memory() {
-  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
-}
 
 std::int64_t core_count() {
   return static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));

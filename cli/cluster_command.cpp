@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,18 +7,15 @@
 #include "cli/cluster_option.h"
 #include "cli/cluster_view.h"
 #include "cli/command.h"
-#include "cli/profile_option.h"
 #include "cli/text_table.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/presets.h"
 #include "costmodel/cluster/cluster_name.h"
-#include "costmodel/cluster/cluster_shape.h"
-#include "costmodel/probe/profile_cluster.h"
 
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kClusterFooter =
     "C is a preset (--list), a cluster file, or either with a shape: h100:4x8 is 4 nodes of 8\n"
     "devices, h100:12 is 12 devices, here is the machine of --profile. What names no cluster ends "
     "with exit code 2, a bad file with "
@@ -62,26 +58,7 @@ void print_preset_json(const Session& session) {
   print_json({{"presets", presets}});
 }
 
-// The machine of a profile, as it is or with another number of devices.
-Cluster this_machine(const std::string& text, const Session& session,
-                     const std::optional<std::string>& profile) {
-  if (!profile) {
-    throw UsageError(
-        "here: give the profile that describes this machine (--profile FILE); `meshwright "
-        "benchmark --into FILE` makes one");
-  }
-  std::optional<std::int64_t> devices;
-  if (text != "here") {
-    const auto shape = parse_cluster_shape(text.substr(5));
-    if (!shape || shape->nodes) {
-      throw UsageError(fmt::format("{}: expected here, or here:4 for 4 devices", printable(text)));
-    }
-    devices = shape->devices;
-  }
-  return cluster_of_profile(profile_from_option(*profile, session), *profile, devices);
-}
-
-void run(const ClusterOptions& options, const Session& session) {
+void show_cluster(const ClusterOptions& options, const Session& session) {
   if (options.list == options.cluster.has_value()) {
     throw UsageError(
         "give one cluster: a preset (--list shows them), a cluster file, or a shorthand such as "
@@ -97,26 +74,15 @@ void run(const ClusterOptions& options, const Session& session) {
 
 }  // namespace
 
-Cluster cluster_from_option(const std::string& text, const Session& session,
-                            const std::optional<std::string>& profile) {
-  if (text == "here" || text.starts_with("here:")) return this_machine(text, session, profile);
-  try {
-    return find_cluster(text, session.data);
-  } catch (const NameError& error) {
-    throw UsageError(error.what());
-  }
-}
-
-void add_cluster_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand(
-      "cluster", "Shows what a cluster is made of and where each value comes from");
+void add_cluster_command(Command& program, Session& session) {
+  Command command = program.subcommand(
+      "cluster", "Shows what a cluster is made of and where each value comes from", kClusterFooter);
   const auto options = std::make_shared<ClusterOptions>();
-  command->add_option("C", options->cluster, "The cluster to show");
-  command->add_option("--profile", options->profile, "The profile that `here` is described in");
-  command->add_flag("--list", options->list, "List the presets");
-  add_json_option(*command, session);
-  command->footer(kFooter);
-  command->callback([options, &session] { run(*options, session); });
+  command.text("C", options->cluster, "The cluster to show");
+  command.text("--profile", options->profile, "The profile that `here` is described in");
+  command.flag("--list", options->list, "List the presets");
+  add_json_option(command, session);
+  command.runs([options, &session] { show_cluster(*options, session); });
 }
 
 }  // namespace meshwright

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/command.h"
+#include "cli/session.h"
 #include "costmodel/cluster/cluster.h"
 
 namespace meshwright {

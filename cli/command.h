@@ -1,50 +1,23 @@
 #pragma once
 
-#include <CLI/App.hpp>
-#include <filesystem>
-#include <nlohmann/json_fwd.hpp>
-#include <string_view>
+#include "cli/options.h"
+#include "cli/session.h"
 
 namespace meshwright {
 
-// What every subcommand gets from main.
-struct Session {
-  std::filesystem::path data;  // the folder with the shipped models, clusters and profiles
-  bool json = false;
-  bool quiet = false;
-};
-
-// An option has a value that cannot be used: exit code 2, unlike InputError (a file is wrong).
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// A signal asked to stop, and what was done so far is safe: exit code 128 + its number.
-class EndedBySignal : public std::runtime_error {
- public:
-  explicit EndedBySignal(int signal)
-      : std::runtime_error("stopped by a signal; what was done is kept"), signal_(signal) {}
-  int signal() const { return signal_; }
-
- private:
-  int signal_;
-};
-
-// Results go to standard output, whole and checked; everything else goes to standard error.
-void print_text(std::string_view text);
-void print_json(const nlohmann::ordered_json& document);
-
-// One function per subcommand: declares its options on `app` and what runs when it is chosen.
-void add_model_command(CLI::App& app, Session& session);
-void add_cluster_command(CLI::App& app, Session& session);
-void add_simulate_command(CLI::App& app, Session& session);
-void add_run_command(CLI::App& app, Session& session);
-void add_benchmark_command(CLI::App& app, Session& session);
-void add_profile_command(CLI::App& app, Session& session);
-void add_validate_command(CLI::App& app, Session& session);
+// One function per subcommand: declares it, its options and what runs when it is chosen. `session`
+// must live until the command line is read.
+void add_model_command(Command& program, Session& session);
+void add_cluster_command(Command& program, Session& session);
+void add_simulate_command(Command& program, Session& session);
+void add_run_command(Command& program, Session& session);
+void add_benchmark_command(Command& program, Session& session);
+void add_profile_command(Command& program, Session& session);
+void add_validate_command(Command& program, Session& session);
 
 // Adds --json to a subcommand that prints a result.
-void add_json_option(CLI::App& command, Session& session);
+inline void add_json_option(Command& command, Session& session) {
+  command.flag("--json", session.json, "Print one JSON document instead of text");
+}
 
 }  // namespace meshwright

@@ -1,13 +1,11 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -58,45 +56,29 @@ void watch_memory(bool json) {
            : [] { end_out_of_memory("meshwright: out of memory\n"); });
 }
 
-// What is chosen runs while the options are read; help and version are printed as other results
-// are, so that a full disk is noticed.
-void parse_and_run(CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    std::ostringstream text;
-    app.exit(success, text);
-    print_text(text.str());
-  }
-}
-
 int run(int argc, char** argv) {
   Session session{.data = find_data_folder()};
   // Known before the options are read, so that a mistake in them is reported as asked.
   session.json =
       std::any_of(argv, argv + argc, [](std::string_view text) { return text == "--json"; });
   watch_memory(session.json);
-  CLI::App app{
+  CommandLine line(
       "Meshwright finds, simulates and runs parallel training strategies: give it a model and a\n"
       "cluster.\n\nExample: meshwright model llama3-8b --seq 8192",
-      "meshwright"};
-  app.set_version_flag("--version", "meshwright " MESHWRIGHT_VERSION);
-  app.add_flag("--quiet", session.quiet, "No progress or notes on standard error");
-  app.require_subcommand(1);
-  app.fallthrough();
-  add_model_command(app, session);
-  add_cluster_command(app, session);
-  add_simulate_command(app, session);
-  add_run_command(app, session);
-  add_benchmark_command(app, session);
-  add_profile_command(app, session);
-  add_validate_command(app, session);
+      "meshwright", "meshwright " MESHWRIGHT_VERSION);
+  Command program = line.program();
+  program.flag("--quiet", session.quiet, "No progress or notes on standard error");
+  program.needs_subcommand();
+  add_model_command(program, session);
+  add_cluster_command(program, session);
+  add_simulate_command(program, session);
+  add_run_command(program, session);
+  add_benchmark_command(program, session);
+  add_profile_command(program, session);
+  add_validate_command(program, session);
   try {
-    parse_and_run(app, argc, argv);
+    line.run(argc, argv);
     return static_cast<int>(ExitCode::Done);
-  } catch (const CLI::ParseError& error) {
-    return report(session, ExitCode::Usage,
-                  std::string(error.what()) + " (--help shows the usage)");
   } catch (const UsageError& error) {
     return report(session, ExitCode::Usage, error.what());
   } catch (const InputError& error) {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
@@ -18,7 +18,7 @@
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kModelFooter =
     "M is a preset (--list), a Hugging Face config.json, a folder that holds one, or a graph file\n"
     "(data/README.md). What names no model ends with exit code 2, a bad file with 20.\n\n"
     "FLOPs are those of matrix products, two per multiply-add, attention over the full square.\n\n"
@@ -48,12 +48,6 @@ void print_presets(const Session& session) {
   session.json ? print_json({{"presets", json}}) : print_text(table_text(rows, 0));
 }
 
-void require_positive(std::string_view option, std::int64_t value) {
-  if (value < 1) {
-    throw UsageError(fmt::format("{} {}: expected a whole number of at least 1", option, value));
-  }
-}
-
 ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph) {
   require_positive("--micro-batch", options.micro_batch);
   const auto precision = parse_precision(options.precision);
@@ -72,7 +66,7 @@ ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph
           .kernels = *kernels};
 }
 
-void run(const ModelOptions& options, const Session& session) {
+void show_model(const ModelOptions& options, const Session& session) {
   if (options.list == options.model.has_value()) {
     throw UsageError(
         "give one model: a preset (--list shows them), a config.json, a folder or a graph file");
@@ -94,46 +88,24 @@ void run(const ModelOptions& options, const Session& session) {
 
 }  // namespace
 
-OpGraph model_from_option(const std::string& text, const Session& session) {
-  try {
-    return read_model(text, session.data);
-  } catch (const NameError& error) {
-    throw UsageError(error.what());
-  }
-}
-
-std::int64_t sequence_or_default(std::optional<std::int64_t> asked, const OpGraph& graph) {
-  constexpr std::int64_t kUsual = 4096;
-  if (asked) require_positive("--seq", *asked);
-  const std::int64_t longest = graph.longest_sequence.value_or(asked.value_or(kUsual));
-  if (asked && *asked > longest) {
-    throw UsageError(fmt::format("--seq {}: {} has learned positions for a sequence of at most {}",
-                                 *asked, printable(graph.name), longest));
-  }
-  return asked.value_or(std::min(kUsual, longest));
-}
-
-void add_model_command(CLI::App& app, Session& session) {
-  auto* command =
-      app.add_subcommand("model", "What a model is made of and what a step of it costs");
-  command->footer(kFooter);
+void add_model_command(Command& program, Session& session) {
+  Command command = program.subcommand(
+      "model", "What a model is made of and what a step of it costs", kModelFooter);
   const auto options = std::make_shared<ModelOptions>();
-  command->add_option("M", options->model, "The model");
-  command->add_option("--seq", options->sequence, "Sequence length (4096, or the model's longest)");
-  command->add_option("--micro-batch", options->micro_batch, "Samples at once")
-      ->capture_default_str();
-  command->add_option("--precision", options->precision, "Of weights and activations")
-      ->capture_default_str();
+  command.text("M", options->model, "The model");
+  command.number("--seq", options->sequence, "Sequence length (4096, or the model's longest)");
+  command.number("--micro-batch", options->micro_batch, "Samples at once").with_default();
+  command.text("--precision", options->precision, "Of weights and activations").with_default();
   command
-      ->add_option("--kernels", options->kernels,
-                   "What is saved for backward: flash (blocked attention), unfused, or as\n"
-                   "Meshwright's executor does")
-      ->capture_default_str();
-  command->add_flag("--ops", options->ops, "Show every op of every block");
-  command->add_option("--graph", options->graph, "Also write the model as a graph file");
-  command->add_flag("--list", options->list, "List the presets");
-  add_json_option(*command, session);
-  command->callback([options, &session] { run(*options, session); });
+      .text("--kernels", options->kernels,
+            "What is saved for backward: flash (blocked attention), unfused, or as\n"
+            "Meshwright's executor does")
+      .with_default();
+  command.flag("--ops", options->ops, "Show every op of every block");
+  command.text("--graph", options->graph, "Also write the model as a graph file");
+  command.flag("--list", options->list, "List the presets");
+  add_json_option(command, session);
+  command.runs([options, &session] { show_model(*options, session); });
 }
 
 }  // namespace meshwright

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "cli/command.h"
+#include "cli/session.h"
 #include "costmodel/model/op_graph.h"
 
 namespace meshwright {
@@ -14,5 +15,8 @@ OpGraph model_from_option(const std::string& text, const Session& session);
 
 // What --seq gives, or the usual length; UsageError if the model has no positions for it.
 std::int64_t sequence_or_default(std::optional<std::int64_t> asked, const OpGraph& graph);
+
+// UsageError if it is less than one.
+void require_positive(std::string_view option, std::int64_t value);
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "cli/text_table.h"
 #include "costmodel/base/input_error.h"

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
@@ -50,25 +48,24 @@ Plan read_file(const PlanOptions& options) {
 
 }  // namespace
 
-void add_plan_options(CLI::App& command, PlanOptions& options) {
-  command.add_option("--model", options.model, "A preset, a config.json, a folder or a graph file")
-      ->required();
+void add_plan_options(Command& command, PlanOptions& options) {
+  command.text("--model", options.model, "A preset, a config.json, a folder or a graph file")
+      .required();
   command
-      .add_option("--plan", options.plan,
-                  "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
-                  "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
-                  "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
-                  "offload=activations|optimizer|activations+optimizer,\n"
-                  "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
-                  "kernels=executor|flash|eager|unfused,\n"
-                  "gradients=fp32|bf16|fp16")
-      ->required();
-  command.add_option("--global-batch", options.global_batch, "Samples of a step (of a short form)")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--seq", options.sequence, "Sequence length (of a short form)")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--precision", options.precision,
-                     "fp32 (if not given), bf16, fp16, fp8 or fp64 (of a short form)");
+      .text("--plan", options.plan,
+            "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
+            "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
+            "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
+            "offload=activations|optimizer|activations+optimizer,\n"
+            "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
+            "kernels=executor|flash|eager|unfused,\n"
+            "gradients=fp32|bf16|fp16")
+      .required();
+  command.number("--global-batch", options.global_batch, "Samples of a step (of a short form)")
+      .positive();
+  command.number("--seq", options.sequence, "Sequence length (of a short form)").positive();
+  command.text("--precision", options.precision,
+               "fp32 (if not given), bf16, fp16, fp8 or fp64 (of a short form)");
 }
 
 std::int64_t devices_needed(const PlanOptions& options) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/session.h"
 #include "costmodel/cluster/cluster.h"
 #include "costmodel/model/model.h"
 #include "costmodel/model/op_graph.h"
@@ -22,7 +22,7 @@ struct PlanOptions {
   std::optional<std::string> precision;
   PlanChoices otherwise = {};  // what a short form leaves out
 };
-void add_plan_options(CLI::App& command, PlanOptions& options);
+void add_plan_options(Command& command, PlanOptions& options);
 
 // How many devices the plan needs, before a cluster is there to check it against.
 std::int64_t devices_needed(const PlanOptions& options);

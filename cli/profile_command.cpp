@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,7 +20,7 @@
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kProfileFooter =
     "P is a shipped profile (`profile list`), a database written by `benchmark`, or JSON written "
     "by\n`profile export`. Damaged databases end with exit code 21, locked or read-only ones with "
     "22, other\nbad files with 20; none is changed then.\n\nExample: meshwright profile show "
@@ -29,7 +28,7 @@ constexpr auto kFooter =
 
 constexpr Bytes kLargestImport = 256_MiB;
 
-struct ProfileOptions {
+struct ProfileCommandOptions {
   std::string profile, into, file, device, kind, machine, date, out;
   std::vector<std::string> from;
   std::int64_t devices = 0, nodes = 1;
@@ -55,7 +54,7 @@ void list(const Session& session) {
   session.json ? print_json({{"profiles", entries}}) : print_text(table_text(rows, 0));
 }
 
-void show(const ProfileOptions& options, const Session& session) {
+void show(const ProfileCommandOptions& options, const Session& session) {
   const Profile profile = profile_from_option(options.profile, session);
   session.json ? print_json(profile_view_json(profile)) : print_text(profile_view_text(profile));
 }
@@ -66,7 +65,7 @@ void print_added(const std::string& file, std::size_t rows, const Session& sessi
                : print_text(fmt::format("{} rows into {}\n", rows, printable(file)));
 }
 
-void merge(const ProfileOptions& options, const Session& session) {
+void merge(const ProfileCommandOptions& options, const Session& session) {
   Profile all;
   for (const std::string& name : options.from) {
     append(all, profile_from_option(name, session));
@@ -87,7 +86,7 @@ std::string date_of(const std::string& file) {
   return text;
 }
 
-NcclTestsSettings settings_of(const ProfileOptions& options) {
+NcclTestsSettings settings_of(const ProfileCommandOptions& options) {
   if (options.device.empty()) {
     throw UsageError("output of nccl-tests needs --device, the name of a device type of a cluster");
   }
@@ -107,109 +106,93 @@ NcclTestsSettings settings_of(const ProfileOptions& options) {
   return settings;
 }
 
-Profile imported(const ProfileOptions& options) {
+Profile imported(const ProfileCommandOptions& options) {
   const std::string text = read_text_file(options.file, kLargestImport);
   if (text.find("\"meshwright-profile\"") != text.npos) return parse_profile(text, options.file);
   return parse_nccl_tests(text, options.file, settings_of(options));
 }
 
-void import_file(const ProfileOptions& options, const Session& session) {
+void import_file(const ProfileCommandOptions& options, const Session& session) {
   const Profile profile = imported(options);
   add_to_profile(options.into, profile);
   print_added(options.into, profile.row_count(), session);
 }
 
-void export_file(const ProfileOptions& options, const Session& session) {
+void export_file(const ProfileCommandOptions& options, const Session& session) {
   const Profile profile = profile_from_option(options.profile, session);
   if (options.out.empty()) return print_text(profile_text(profile));
   write_text_file(options.out, profile_text(profile));
   print_added(options.out, profile.row_count(), session);
 }
 
-void add_list(CLI::App& profile, Session& session) {
-  CLI::App* command = profile.add_subcommand("list", "The shipped profiles");
-  add_json_option(*command, session);
-  command->footer("Example: meshwright profile list");
-  command->callback([&session] { list(session); });
+void add_list(Command& profile, Session& session) {
+  Command command =
+      profile.subcommand("list", "The shipped profiles", "Example: meshwright profile list");
+  add_json_option(command, session);
+  command.runs([&session] { list(session); });
 }
 
-void add_show(CLI::App& profile, Session& session, const std::shared_ptr<ProfileOptions>& options) {
-  CLI::App* command =
-      profile.add_subcommand("show", "What was measured, by whom, over which sizes");
-  command->add_option("P", options->profile, "The profile")->required();
-  add_json_option(*command, session);
-  command->footer("Example: meshwright profile show h100-sxm");
-  command->callback([options, &session] { show(*options, session); });
+void add_show(Command& profile, Session& session,
+              const std::shared_ptr<ProfileCommandOptions>& options) {
+  Command command = profile.subcommand("show", "What was measured, by whom, over which sizes",
+                                       "Example: meshwright profile show h100-sxm");
+  command.text("P", options->profile, "The profile").required();
+  add_json_option(command, session);
+  command.runs([options, &session] { show(*options, session); });
 }
 
-void add_merge(CLI::App& profile, Session& session,
-               const std::shared_ptr<ProfileOptions>& options) {
-  CLI::App* command = profile.add_subcommand(
-      "merge", "Puts profiles together; of the same thing by the same source the newest stays");
-  command->add_option("P", options->from, "The profiles")->required();
-  command->add_option("--into", options->into, "A database, or JSON (.json); made if missing")
-      ->required();
-  add_json_option(*command, session);
-  command->footer("Example: meshwright profile merge h100-sxm h200-sxm --into two.db");
-  command->callback([options, &session] { merge(*options, session); });
+void add_merge(Command& profile, Session& session,
+               const std::shared_ptr<ProfileCommandOptions>& options) {
+  Command command = profile.subcommand(
+      "merge", "Puts profiles together; of the same thing by the same source the newest stays",
+      "Example: meshwright profile merge h100-sxm h200-sxm --into two.db");
+  command.repeated("P", options->from, "The profiles").required();
+  command.text("--into", options->into, "A database, or JSON (.json); made if missing").required();
+  add_json_option(command, session);
+  command.runs([options, &session] { merge(*options, session); });
 }
 
-void add_import(CLI::App& profile, Session& session,
-                const std::shared_ptr<ProfileOptions>& options) {
-  CLI::App* command = profile.add_subcommand(
-      "import", "Reads an exported profile, or output of nccl-tests (text, or JSON of its -J)");
-  command->add_option("FILE", options->file, "The file")->required();
-  command->add_option("--into", options->into, "A database, or JSON (.json); made if missing")
-      ->required();
-  command->add_option("--device", options->device, "nccl-tests: the device type, as h100-sxm");
-  command->add_option("--kind", options->kind, "nccl-tests: all_reduce, ... where not in the file");
-  command->add_option("--devices", options->devices, "nccl-tests: how many, where not in the file")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--nodes", options->nodes, "nccl-tests: over how many nodes, with --devices")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--machine", options->machine, "nccl-tests: what to call the machine");
-  command->add_option("--date", options->date, "nccl-tests: when (if not given, the file's date)");
-  add_json_option(*command, session);
-  command->footer("meshwright profile import all_reduce.log --device h100-sxm --into my.db");
-  command->callback([options, &session] { import_file(*options, session); });
+void add_import(Command& profile, Session& session,
+                const std::shared_ptr<ProfileCommandOptions>& options) {
+  Command command = profile.subcommand(
+      "import", "Reads an exported profile, or output of nccl-tests (text, or JSON of its -J)",
+      "meshwright profile import all_reduce.log --device h100-sxm --into my.db");
+  command.text("FILE", options->file, "The file").required();
+  command.text("--into", options->into, "A database, or JSON (.json); made if missing").required();
+  command.text("--device", options->device, "nccl-tests: the device type, as h100-sxm");
+  command.text("--kind", options->kind, "nccl-tests: all_reduce, ... where not in the file");
+  command.number("--devices", options->devices, "nccl-tests: how many, where not in the file")
+      .positive();
+  command.number("--nodes", options->nodes, "nccl-tests: over how many nodes, with --devices")
+      .positive();
+  command.text("--machine", options->machine, "nccl-tests: what to call the machine");
+  command.text("--date", options->date, "nccl-tests: when (if not given, the file's date)");
+  add_json_option(command, session);
+  command.runs([options, &session] { import_file(*options, session); });
 }
 
-void add_export(CLI::App& profile, Session& session,
-                const std::shared_ptr<ProfileOptions>& options) {
-  CLI::App* command = profile.add_subcommand("export", "Writes a whole profile as JSON");
-  command->add_option("P", options->profile, "The profile")->required();
-  command->add_option("--out", options->out, "A file (if not given: standard output)");
-  add_json_option(*command, session);
-  command->footer("Example: meshwright profile export v100-sxm2");
-  command->callback([options, &session] { export_file(*options, session); });
+void add_export(Command& profile, Session& session,
+                const std::shared_ptr<ProfileCommandOptions>& options) {
+  Command command = profile.subcommand("export", "Writes a whole profile as JSON",
+                                       "Example: meshwright profile export v100-sxm2");
+  command.text("P", options->profile, "The profile").required();
+  command.text("--out", options->out, "A file (if not given: standard output)");
+  add_json_option(command, session);
+  command.runs([options, &session] { export_file(*options, session); });
 }
 
 }  // namespace
 
-Profile profile_from_option(const std::string& text, const Session& session) {
-  // A database has no preset's ending but any name; a name without a file is looked up.
-  std::error_code unknown;
-  if (std::filesystem::exists(text, unknown) || text.find('/') != text.npos ||
-      text.find('.') != text.npos) {
-    return read_profile(text);
-  }
-  try {
-    return read_profile(find_file(text, session.data / "profiles", "profile"));
-  } catch (const NameError& error) {
-    throw UsageError(error.what());
-  }
-}
-
-void add_profile_command(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("profile", "Looks after profiles of measured times");
-  command->footer(kFooter);
-  command->require_subcommand(1);
-  const auto options = std::make_shared<ProfileOptions>();
-  add_list(*command, session);
-  add_show(*command, session, options);
-  add_merge(*command, session, options);
-  add_import(*command, session, options);
-  add_export(*command, session, options);
+void add_profile_command(Command& program, Session& session) {
+  Command command =
+      program.subcommand("profile", "Looks after profiles of measured times", kProfileFooter);
+  command.needs_subcommand();
+  const auto options = std::make_shared<ProfileCommandOptions>();
+  add_list(command, session);
+  add_show(command, session, options);
+  add_merge(command, session, options);
+  add_import(command, session, options);
+  add_export(command, session, options);
 }
 
 }  // namespace meshwright

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cli/command.h"
+#include "cli/session.h"
 #include "costmodel/profile/profile.h"
 
 namespace meshwright {

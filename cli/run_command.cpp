@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +15,7 @@
 #include "costmodel/price/fitted_costs.h"
 #include "costmodel/price/profile_costs.h"
 #include "costmodel/probe/profile_cluster.h"
+#include "executor/benchmark/cpu_target.h"
 #include "executor/cpu/kernels.h"
 #include "executor/train.h"
 #include "simulator/engine/simulate.h"
@@ -28,7 +27,7 @@
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kRunFooter =
     "Devices are threads of this process. Every plan starts from the same weights, sees the same\n"
     "data and gives the same losses. Tokens are random. The predicted time assumes a usual "
     "core\nfor each thread, or with --profile what was measured.\n\n"
@@ -43,10 +42,6 @@ struct RunCommandOptions {
   std::optional<std::string> profile, metrics, trace;
   bool dry_run = false;
 };
-
-Bytes machine_memory() {
-  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
-}
 
 // Everything that is known before the first step.
 struct Prepared {
@@ -170,7 +165,7 @@ std::string result_text(const Prepared& prepared, const RunResult& result) {
       to_text(prepared.predicted.fullest().peak), to_text(largest_peak(result)));
 }
 
-void run(const RunCommandOptions& options, const Session& session) {
+void train(const RunCommandOptions& options, const Session& session) {
   const Prepared prepared = prepare(options, session);
   if (options.dry_run) {
     const std::string text =
@@ -200,30 +195,26 @@ void run(const RunCommandOptions& options, const Session& session) {
 
 }  // namespace
 
-void add_run_command(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand("run", "Trains by a plan, with threads as devices");
-  command->footer(kFooter);
+void add_run_command(Command& program, Session& session) {
+  Command command =
+      program.subcommand("run", "Trains by a plan, with threads as devices", kRunFooter);
   const auto options = std::make_shared<RunCommandOptions>();
-  add_plan_options(*command, options->plan);
-  command->add_option("--steps", options->steps, "How many")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seed", options->seed, "Of weights, data and dropout")
-      ->capture_default_str();
-  command->add_option("--learning-rate", options->learning_rate, "Of AdamW")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--clip", options->clip, "Largest norm of all gradients")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--profile", options->profile,
-                      "Predict with what `benchmark` measured, not for a usual core");
-  command->add_option("--metrics", options->metrics, "Write one JSON object a step to this file");
-  command->add_option("--trace", options->trace,
-                      "Write the last step's timeline for ui.perfetto.dev");
-  command->add_flag("--dry-run", options->dry_run, "Plan, check and predict only");
-  add_json_option(*command, session);
-  command->callback([options, &session] { run(*options, session); });
+  add_plan_options(command, options->plan);
+  command.number("--steps", options->steps, "How many").with_default().positive();
+  command.number("--seed", options->seed, "Of weights, data and dropout").with_default();
+  command.number("--learning-rate", options->learning_rate, "Of AdamW")
+      .with_default()
+      .at_least_zero();
+  command.number("--clip", options->clip, "Largest norm of all gradients")
+      .with_default()
+      .positive();
+  command.text("--profile", options->profile,
+               "Predict with what `benchmark` measured, not for a usual core");
+  command.text("--metrics", options->metrics, "Write one JSON object a step to this file");
+  command.text("--trace", options->trace, "Write the last step's timeline for ui.perfetto.dev");
+  command.flag("--dry-run", options->dry_run, "Plan, check and predict only");
+  add_json_option(command, session);
+  command.runs([options, &session] { train(*options, session); });
 }
 
 }  // namespace meshwright

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -28,7 +27,7 @@
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kSimulateFooter =
     "Every device runs its list of tasks (--program shows them); one device of each class of "
     "equal\n"
     "ones is played. Prices are measured (--profile), else fitted for the device, else formulas "
@@ -103,7 +102,7 @@ std::string origins_text(const std::map<PriceOrigin, double>& origins, const Sof
   return text;
 }
 
-void run(SimulateOptions options, const Session& session) {
+void simulate_plan(SimulateOptions options, const Session& session) {
   const Software software = software_from_option(options.software.value_or(kOwnSoftware), session);
   const EngineOptions engine = engine_options(options, software);
   const MemoryOverheads overheads = options.software ? overheads_of(software) : kGpuOverheads;
@@ -144,30 +143,29 @@ void run(SimulateOptions options, const Session& session) {
 
 }  // namespace
 
-void add_simulate_command(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand("simulate", "Plays one step of a plan: time and memory");
-  command->footer(kFooter);
+void add_simulate_command(Command& program, Session& session) {
+  Command command =
+      program.subcommand("simulate", "Plays one step of a plan: time and memory", kSimulateFooter);
   const auto options = std::make_shared<SimulateOptions>();
-  add_plan_options(*command, options->plan);
-  command->add_option("--cluster", options->cluster, "A preset, a cluster file or h100:4x8")
-      ->required();
-  command->add_option("--profile", options->profile,
-                      "Measured times, used where they are known (`meshwright profile`)");
-  command->add_option("--software", options->software,
-                      "The training software: megatron-lm, megatron-core, fsdp, deepspeed, ...");
-  command->add_flag("--program", options->program, "Print every device's tasks instead");
-  command->add_option("--trace", options->trace, "Write the timeline for ui.perfetto.dev");
-  command->add_option("--save-plan", options->save_plan, "Write the whole plan to a file");
-  command->add_flag("--explain", options->explain,
-                    "Also simulate every other choice that trades memory against time");
-  command->add_flag("--alone", options->alone,
-                    "Every task takes its price: share no links, slow no kernels, repeat no steps");
-  command->add_option("--dispatch", options->dispatch,
-                      "What the host needs to launch one task, such as \"5 us\" (0 if not given)");
-  command->add_flag("--all-devices", options->all_devices,
-                    "Play every device and not one of each class of equal ones: the same times");
-  add_json_option(*command, session);
-  command->callback([options, &session] { run(*options, session); });
+  add_plan_options(command, options->plan);
+  command.text("--cluster", options->cluster, "A preset, a cluster file or h100:4x8").required();
+  command.text("--profile", options->profile,
+               "Measured times, used where they are known (`meshwright profile`)");
+  command.text("--software", options->software,
+               "The training software: megatron-lm, megatron-core, fsdp, deepspeed, ...");
+  command.flag("--program", options->program, "Print every device's tasks instead");
+  command.text("--trace", options->trace, "Write the timeline for ui.perfetto.dev");
+  command.text("--save-plan", options->save_plan, "Write the whole plan to a file");
+  command.flag("--explain", options->explain,
+               "Also simulate every other choice that trades memory against time");
+  command.flag("--alone", options->alone,
+               "Every task takes its price: share no links, slow no kernels, repeat no steps");
+  command.text("--dispatch", options->dispatch,
+               "What the host needs to launch one task, such as \"5 us\" (0 if not given)");
+  command.flag("--all-devices", options->all_devices,
+               "Play every device and not one of each class of equal ones: the same times");
+  add_json_option(command, session);
+  command.runs([options, &session] { simulate_plan(*options, session); });
 }
 
 }  // namespace meshwright

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -13,7 +12,7 @@
 namespace meshwright {
 namespace {
 
-constexpr auto kFooter =
+constexpr auto kValidateFooter =
     "Predicts every published run that can be expressed and says how far off that is. Scored are\n"
     "runs of trust A with known recomputation and precision. Runs that cannot be expressed are\n"
     "named with the reason (--json, --details). The columns of a table are those of\n"
@@ -90,7 +89,7 @@ Validation validate(const ValidateOptions& options, const Session& session) {
   return validation;
 }
 
-void run(const ValidateOptions& options, const Session& session) {
+void validate_runs(const ValidateOptions& options, const Session& session) {
   const Validation validation = validate(options, session);
   if (options.details) write_text_file(*options.details, validation_csv(validation));
   if (session.json) return print_json(validation_json(validation));
@@ -99,21 +98,20 @@ void run(const ValidateOptions& options, const Session& session) {
 
 }  // namespace
 
-void add_validate_command(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand("validate", "Compares predictions with published runs");
-  command->footer(kFooter);
+void add_validate_command(Command& program, Session& session) {
+  Command command =
+      program.subcommand("validate", "Compares predictions with published runs", kValidateFooter);
   const auto options = std::make_shared<ValidateOptions>();
-  command->add_option("--runs", options->runs, "A table of runs instead of the shipped one");
-  command->add_option("--out-of-memory", options->out_of_memory,
-                      "A table of runs that ran out of memory");
-  command->add_option("--source", options->sources, "Only runs of this source (may be repeated)");
-  command->add_option("--details", options->details, "Write a CSV file with a line for each run");
-  command->add_option("--fits", options->fits, "Other fits than the shipped ones");
-  command->add_option("--software-file", options->software,
-                      "Other descriptions of software than the shipped ones");
-  command->add_flag("--markdown", options->markdown, "Print the table as README.md has it");
-  add_json_option(*command, session);
-  command->callback([options, &session] { run(*options, session); });
+  command.text("--runs", options->runs, "A table of runs instead of the shipped one");
+  command.text("--out-of-memory", options->out_of_memory, "A table of runs that ran out of memory");
+  command.repeated("--source", options->sources, "Only runs of this source (may be repeated)");
+  command.text("--details", options->details, "Write a CSV file with a line for each run");
+  command.text("--fits", options->fits, "Other fits than the shipped ones");
+  command.text("--software-file", options->software,
+               "Other descriptions of software than the shipped ones");
+  command.flag("--markdown", options->markdown, "Print the table as README.md has it");
+  add_json_option(command, session);
+  command.runs([options, &session] { validate_runs(*options, session); });
 }
 
 }  // namespace meshwright

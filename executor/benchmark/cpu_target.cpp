@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -163,6 +164,10 @@ std::string machine_name() {
     if (line.starts_with("model name") && colon != line.npos) name = line.substr(colon + 2);
   }
   return fmt::format("{}, {} cores", name, std::max(1u, std::thread::hardware_concurrency()));
+}
+
+Bytes machine_memory() {
+  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
 }
 
 Provenance CpuTarget::provenance() const { return {machine_, software_, "meshwright benchmark"}; }

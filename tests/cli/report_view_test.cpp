@@ -1,6 +1,7 @@
 #include "cli/report_view.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 namespace meshwright {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/command.h"
+#include "cli/session.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -16,10 +16,6 @@ void print_text(std::string_view text) {
 // A model may be called after its file, whose name need not be UTF-8.
 void print_json(const nlohmann::ordered_json& document) {
   print_text(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
-
-void add_json_option(CLI::App& command, Session& session) {
-  command.add_flag("--json", session.json, "Print one JSON document instead of text");
 }
 
 }  // namespace meshwright
