@@ -6,10 +6,10 @@
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
+#include "costmodel/cluster/cluster_hash.h"
 #include "simulator/choices/resolve.h"
 #include "simulator/lowering/check_plan.h"
 #include "simulator/plan/plan_file.h"
-#include "simulator/plan/source_hash.h"
 
 namespace meshwright {
 namespace {
@@ -93,7 +93,7 @@ Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const M
                        const Cluster& cluster, const CostModel& costs, bool any_cluster) {
   if (!looks_like_choices(options.plan)) {
     Plan plan = read_file(options);
-    if (any_cluster) plan.cluster = {cluster.name, source_hash(cluster)};
+    if (any_cluster) plan.cluster = {cluster.name, hash_of(cluster)};
     const auto problems = check_plan(plan, model, cluster);
     if (!problems.empty()) {
       throw InputError(fmt::format("{}: {}", printable(options.plan), fmt::join(problems, "; ")));

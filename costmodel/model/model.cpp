@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "costmodel/base/checked.h"
+#include "costmodel/model/model_hash.h"
 #include "costmodel/model/repeats.h"
 
 namespace meshwright {
@@ -216,7 +217,11 @@ class ModelBuilder {
 
 }  // namespace
 
-Model make_model(const OpGraph& graph) { return ModelBuilder(graph).build(); }
+Model make_model(const OpGraph& graph) {
+  Model model = ModelBuilder(graph).build();
+  model.hash = hash_of(model);
+  return model;
+}
 
 const Weight& weight_of(const Model& model, const Block& block, const WeightUse& use) {
   return use.shared ? model.shared_weights[use.id.index()] : block.weights[use.id.index()];

@@ -73,6 +73,7 @@ struct Model {
   std::vector<Tensor> inputs;
   std::vector<Weight> shared_weights;
   std::vector<Block> blocks;
+  std::string hash;  // of all this but the notes: costmodel/model/model_hash.h
   friend bool operator==(const Model&, const Model&) = default;
 };
 

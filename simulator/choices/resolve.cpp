@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "costmodel/cluster/cluster_hash.h"
 #include "costmodel/model/op_rules.h"
 #include "simulator/layout/op_layouts.h"
 #include "simulator/layout/relayout.h"
@@ -13,7 +14,6 @@
 #include "simulator/lowering/offload.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/placement.h"
-#include "simulator/plan/source_hash.h"
 
 namespace meshwright {
 namespace {
@@ -370,8 +370,8 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
 
 Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& model,
              const Cluster& cluster, const CostModel& costs) {
-  Plan plan{.model = {model.name, source_hash(model)},
-            .cluster = {cluster.name, source_hash(cluster)},
+  Plan plan{.model = {model.name, model.hash},
+            .cluster = {cluster.name, hash_of(cluster)},
             .precision = batch.precision,
             .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
             .kernels = choices.kernels,

@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "costmodel/base/input_error.h"
+#include "costmodel/cluster/cluster_hash.h"
 #include "costmodel/model/op_rules.h"
 #include "simulator/lowering/check_offload.h"
 #include "simulator/lowering/check_recompute.h"
 #include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
-#include "simulator/plan/source_hash.h"
 
 namespace meshwright {
 namespace {
@@ -50,11 +50,14 @@ class PlanCheck {
   }
 
   void check_sources() {
-    if (plan_.model.hash != source_hash(model_)) {
-      add("the plan was made for another model: {}", printable(plan_.model.name));
+    if (plan_.model.hash != model_.hash) {
+      add("the plan was made for another model: {} of hash {}, not {} of hash {}",
+          printable(plan_.model.name), printable(plan_.model.hash), model_.name, model_.hash);
     }
-    if (plan_.cluster.hash != source_hash(cluster_)) {
-      add("the plan was made for another cluster: {}", printable(plan_.cluster.name));
+    const std::string cluster = hash_of(cluster_);
+    if (plan_.cluster.hash != cluster) {
+      add("the plan was made for another cluster: {} of hash {}, not {} of hash {}",
+          printable(plan_.cluster.name), printable(plan_.cluster.hash), cluster_.name, cluster);
     }
   }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "simulator/program/hash.h"
+#include "costmodel/base/hash.h"
 
 namespace meshwright {
 namespace {

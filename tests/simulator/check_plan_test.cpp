@@ -35,8 +35,18 @@ TEST_CASE("each mistake in a plan is said in words") {
     spoil(plan);
     CHECK(problems_of(plan) == expected);
   };
-  check([](Plan& p) { p.model.hash = "0"; }, {"the plan was made for another model: gpt"});
-  check([](Plan& p) { p.cluster.hash = "0"; }, {"the plan was made for another cluster: h100:8x8"});
+  const Plan good = good_plan();
+  check(
+      [](Plan& p) {
+        p.model = {"old", "0"};
+      },
+      {"the plan was made for another model: old of hash 0, not gpt of hash " + good.model.hash});
+  check(
+      [](Plan& p) {
+        p.cluster = {"old", "0"};
+      },
+      {"the plan was made for another cluster: old of hash 0, not h100:8x8 of hash " +
+       good.cluster.hash});
   check([](Plan& p) { p.slots[0].devices.pop_back(); },
         {"slot 0: its axes have 4 places for 3 devices"});
   check([](Plan& p) { p.slots[1].devices[3] = DeviceId(64); }, {"device 64: the cluster has 64"});
