@@ -7,7 +7,6 @@
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
 #include "costmodel/cluster/cluster_hash.h"
-#include "simulator/choices/resolve.h"
 #include "simulator/lowering/check_plan.h"
 #include "simulator/plan/plan_file.h"
 
@@ -24,9 +23,9 @@ Precision precision_of(const PlanOptions& options) {
   return *precision;
 }
 
-PlanChoices choices_of(const PlanOptions& options) {
+PlanChoices parse_choices(const PlanOptions& options, const PlanDefaults& defaults) {
   try {
-    return parse_plan_choices(options.plan, options.otherwise);
+    return parse_plan_choices(options.plan, choices_of(defaults, precision_of(options)));
   } catch (const InputError& error) {
     throw UsageError(fmt::format("--{}", error.what()));
   }
@@ -68,47 +67,45 @@ void add_plan_options(Command& command, PlanOptions& options) {
                "fp32 (if not given), bf16, fp16, fp8 or fp64 (of a short form)");
 }
 
-std::int64_t devices_needed(const PlanOptions& options) {
-  if (!looks_like_choices(options.plan)) {
-    return static_cast<std::int64_t>(device_count(read_plan(JsonInput::read(options.plan))));
-  }
-  const PlanChoices choices = choices_of(options);
-  return checked_product({choices.dp, choices.tp, choices.pp});
-}
-
-ShortForm short_form_of(const PlanOptions& options, const OpGraph& graph) {
-  if (!looks_like_choices(options.plan)) {
-    throw UsageError(fmt::format("--plan {}: expected a short form such as dp=2,tp=2, found a file",
-                                 printable(options.plan)));
-  }
-  const PlanChoices choices = choices_of(options);
-  return {
+AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph,
+                     const PlanDefaults& defaults) {
+  if (!looks_like_choices(options.plan)) return read_file(options);
+  const PlanChoices choices = parse_choices(options, defaults);
+  return ShortForm{
       choices,
       {.global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
        .sequence = sequence_or_default(options.sequence, graph),
        .precision = precision_of(options)}};
 }
 
-Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const Model& model,
-                       const Cluster& cluster, const CostModel& costs, bool any_cluster) {
-  if (!looks_like_choices(options.plan)) {
-    Plan plan = read_file(options);
-    if (any_cluster) plan.cluster = {cluster.name, hash_of(cluster)};
-    const auto problems = check_plan(plan, model, cluster);
-    if (!problems.empty()) {
-      throw InputError(fmt::format("{}: {}", printable(options.plan), fmt::join(problems, "; ")));
-    }
-    return plan;
+std::int64_t devices_needed(const AskedPlan& asked) {
+  if (const auto* plan = std::get_if<Plan>(&asked)) {
+    return static_cast<std::int64_t>(device_count(*plan));
   }
-  const auto [choices, batch] = short_form_of(options, graph);
-  auto problems = check_choices(choices, batch, model, cluster);
-  if (problems.empty()) {
-    Plan plan = resolve(choices, batch, model, cluster, costs);
-    problems = check_plan(plan, model, cluster);
+  const PlanChoices& choices = std::get<ShortForm>(asked).choices;
+  return checked_product({choices.dp, choices.tp, choices.pp});
+}
+
+const ShortForm& short_form_of(const AskedPlan& asked, const PlanOptions& options) {
+  if (const auto* form = std::get_if<ShortForm>(&asked)) return *form;
+  throw UsageError(fmt::format("--plan {}: expected a short form such as dp=2,tp=2, found a file",
+                               printable(options.plan)));
+}
+
+Plan plan_for(const AskedPlan& asked, const PlanOptions& options, const Setting& setting,
+              bool any_cluster) {
+  if (const auto* saved = std::get_if<Plan>(&asked)) {
+    Plan plan = *saved;
+    if (any_cluster) plan.cluster = {setting.cluster.name, hash_of(setting.cluster)};
+    const auto problems = check_plan(plan, setting.model, setting.cluster);
     if (problems.empty()) return plan;
+    throw InputError(fmt::format("{}: {}", printable(options.plan), fmt::join(problems, "; ")));
   }
-  throw UsageError(
-      fmt::format("--plan {}: {}", printable(options.plan), fmt::join(problems, "; ")));
+  const auto& [choices, batch] = std::get<ShortForm>(asked);
+  auto planned = plan_of(choices, batch, setting);
+  if (auto* plan = std::get_if<Plan>(&planned)) return std::move(*plan);
+  throw UsageError(fmt::format("--plan {}: {}", printable(options.plan),
+                               fmt::join(std::get<Reasons>(planned), "; ")));
 }
 
 }  // namespace meshwright

@@ -3,15 +3,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "cli/options.h"
 #include "cli/session.h"
-#include "costmodel/cluster/cluster.h"
-#include "costmodel/model/model.h"
 #include "costmodel/model/op_graph.h"
-#include "costmodel/price/cost_model.h"
 #include "simulator/choices/resolve.h"
 #include "simulator/plan/plan.h"
+#include "simulator/report/predict.h"
 
 namespace meshwright {
 
@@ -20,24 +19,30 @@ struct PlanOptions {
   std::string model, plan;
   std::optional<std::int64_t> global_batch, sequence;
   std::optional<std::string> precision;
-  PlanChoices otherwise = {};  // what a short form leaves out
 };
 void add_plan_options(Command& command, PlanOptions& options);
 
-// How many devices the plan needs, before a cluster is there to check it against.
-std::int64_t devices_needed(const PlanOptions& options);
-
-// The choices and the batch of a short form; UsageError if a file is named.
+// The choices and the batch of a short form.
 struct ShortForm {
   PlanChoices choices;
   BatchChoice batch;
 };
-ShortForm short_form_of(const PlanOptions& options, const OpGraph& graph);
+// What the options name, read once: a short form with the batch of the options, or a file.
+using AskedPlan = std::variant<ShortForm, Plan>;
+// `defaults` are for what a short form leaves out.
+AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph,
+                     const PlanDefaults& defaults);
 
-// The plan that the options name: a file, or a short form with the batch of the options. A short
-// form that cannot be planned or lowered is a UsageError that lists everything wrong with it, a
-// file an InputError. `any_cluster`: a file may have been made for another cluster.
-Plan plan_from_options(const PlanOptions& options, const OpGraph& graph, const Model& model,
-                       const Cluster& cluster, const CostModel& costs, bool any_cluster = false);
+// How many devices the plan needs, before a cluster is there to check it against.
+std::int64_t devices_needed(const AskedPlan& asked);
+
+// UsageError if a file is named.
+const ShortForm& short_form_of(const AskedPlan& asked, const PlanOptions& options);
+
+// The plan that is asked for. A short form that cannot be planned or lowered is a UsageError that
+// lists everything wrong with it, a file an InputError. `any_cluster`: a file may have been made
+// for another cluster.
+Plan plan_for(const AskedPlan& asked, const PlanOptions& options, const Setting& setting,
+              bool any_cluster = false);
 
 }  // namespace meshwright

@@ -254,6 +254,31 @@ std::string report_text(const Report& report) {
                                             97, 2));
 }
 
+std::string comparison_text(const Report& predicted, const Report& measured) {
+  Rows rows = {{"", "predicted", "measured", "measured / predicted"}};
+  const auto add = [&](const std::string& name, auto first, auto second, const auto& text) {
+    const bool both = first != decltype(first)() && second != decltype(second)();
+    rows.push_back(
+        {name, text(first), text(second), both ? fmt::format("{:.2f}", second / first) : ""});
+  };
+  const auto quantity = [](auto value) { return to_text(value); };
+  const auto rate = [](double value) { return count_to_text(std::llround(value)); };
+  add("step", predicted.step, measured.step, quantity);
+  add("tokens/s", predicted.tokens_per_s, measured.tokens_per_s, rate);
+  add("MFU", predicted.mfu, measured.mfu, percent);
+  add("bubble", predicted.bubble, measured.bubble, percent);
+  const auto parts = named_parts(measured.last().parts);
+  for (const auto& [name, time] : named_parts(predicted.last().parts)) {
+    const auto same = std::ranges::find(parts, name, &std::pair<std::string, Seconds>::first);
+    const Seconds other = same == parts.end() ? Seconds(0) : same->second;
+    if (time > Seconds(0) || other > Seconds(0)) add(words(name), time, other, quantity);
+  }
+  add("memory", predicted.fullest().peak, measured.fullest().peak, quantity);
+  return table_text(rows, 2) +
+         "  parts of the step are those of the device that finishes last, memory that of the "
+         "fullest\n";
+}
+
 Json report_json(const Report& report) {
   Json json = {{"step_s", report.step.value()},
                {"tokens", report.tokens},

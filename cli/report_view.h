@@ -13,6 +13,9 @@ namespace meshwright {
 // the fullest and of each stage, and what limits the step.
 std::string report_text(const Report& report);
 
+// Two reports of one plan side by side: what was predicted, and what was measured of the last step.
+std::string comparison_text(const Report& predicted, const Report& measured);
+
 // The object `report` of `simulate --json`.
 nlohmann::ordered_json report_json(const Report& report);
 

@@ -8,20 +8,17 @@
 #include "cli/model_option.h"
 #include "cli/plan_option.h"
 #include "cli/profile_option.h"
+#include "cli/report_view.h"
 #include "cli/software_option.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
 #include "costmodel/cluster/local_cluster.h"
-#include "costmodel/price/fitted_costs.h"
-#include "costmodel/price/profile_costs.h"
 #include "costmodel/probe/profile_cluster.h"
 #include "executor/benchmark/cpu_target.h"
 #include "executor/cpu/kernels.h"
 #include "executor/train.h"
-#include "simulator/engine/simulate.h"
-#include "simulator/lowering/lower.h"
 #include "simulator/program/check_program.h"
-#include "simulator/report/report.h"
+#include "simulator/report/predict.h"
 #include "simulator/report/trace_file.h"
 
 namespace meshwright {
@@ -45,8 +42,11 @@ struct RunCommandOptions {
 
 // Everything that is known before the first step.
 struct Prepared {
+  Cluster cluster;
   Plan plan;
+  std::int64_t vocabulary = 0;
   std::vector<Program> programs;
+  Overheads overheads;
   Report predicted;
 };
 
@@ -62,40 +62,47 @@ void check_runnable(const Plan& plan) {
   }
 }
 
-Prepared prepare(const RunCommandOptions& options, const Session& session) {
-  const OpGraph graph = model_from_option(options.plan.model, session);
-  const Model model = make_model(graph);
-  const std::int64_t devices = devices_needed(options.plan);
-  constexpr std::int64_t kMostThreads = 256;
-  if (devices > kMostThreads) {
-    throw UsageError(fmt::format("--plan {}: {} devices; one process runs at most {}",
-                                 printable(options.plan.plan), devices, kMostThreads));
-  }
-  const Profile profile =
-      options.profile ? profile_from_option(*options.profile, session) : Profile{};
-  const Cluster cluster = options.profile ? cluster_of_profile(profile, *options.profile, devices)
-                                          : local_cluster(devices, machine_memory());
-  const FittedCosts fitted(cluster, read_fits(session.data / "fits.json"),
-                           software_from_option(kOwnSoftware, session));
-  const MeasuredTimes times(profile);
-  const ProfileCosts costs(times, cluster, fitted);
-  Prepared prepared{.plan = plan_from_options(options.plan, graph, model, cluster, costs, true)};
-  check_runnable(prepared.plan);
-  prepared.programs = lower_all(model, prepared.plan);
-  if (const auto problems = check_programs(prepared.programs); !problems.empty()) {
-    throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
-  }
-  prepared.predicted = summarize(prepared.programs, simulate(prepared.programs, costs), cluster);
-  return prepared;
-}
-
-std::int64_t vocabulary_of(const std::string& model, const Session& session) {
-  const OpGraph graph = model_from_option(model, session);
+std::int64_t vocabulary_of(const OpGraph& graph, const std::string& model) {
   for (const Dim& dim : graph.dims) {
     if (dim.name == "vocabulary") return dim.size;
   }
   throw UsageError(
       fmt::format("--model {}: has no vocabulary to draw random tokens from", printable(model)));
+}
+
+Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
+                    const Profile& profile) {
+  const std::int64_t devices = devices_needed(asked);
+  constexpr std::int64_t kMostThreads = 256;
+  if (devices > kMostThreads) {
+    throw UsageError(fmt::format("--plan {}: {} devices; one process runs at most {}",
+                                 printable(options.plan.plan), devices, kMostThreads));
+  }
+  return options.profile ? cluster_of_profile(profile, *options.profile, devices)
+                         : local_cluster(devices, machine_memory());
+}
+
+Prepared prepare(const RunCommandOptions& options, const Session& session) {
+  const Software software = software_from_option(kOwnSoftware, session);
+  const OpGraph graph = model_from_option(options.plan.model, session);
+  const AskedPlan asked = asked_plan(options.plan, graph, software.plan);
+  const Profile profile =
+      options.profile ? profile_from_option(*options.profile, session) : Profile{};
+  Prepared prepared{.cluster = cluster_for(options, asked, profile),
+                    .vocabulary = vocabulary_of(graph, options.plan.model)};
+  const Model model = make_model(graph);
+  const Setting setting = make_setting(model, prepared.cluster, software,
+                                       read_fits(session.data / "fits.json"), profile);
+  prepared.plan = plan_for(asked, options.plan, setting, true);
+  check_runnable(prepared.plan);
+  Represented all = represent_all(model, prepared.plan, prepared.cluster);
+  if (const auto problems = check_programs(all.programs); !problems.empty()) {
+    throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
+  }
+  prepared.predicted = play(all, prepared.plan, setting).report;
+  prepared.programs = std::move(all.programs);
+  prepared.overheads = overheads_of(prepared.plan, setting);
+  return prepared;
 }
 
 Bytes largest_peak(const RunResult& result) {
@@ -143,6 +150,10 @@ Seconds median_time(const RunResult& result) {
   return times[times.size() / 2];
 }
 
+Report measured_report(const Prepared& prepared, const RunResult& result) {
+  return summarize(prepared.programs, result.timeline, prepared.cluster, prepared.overheads);
+}
+
 nlohmann::ordered_json result_json(const Prepared& prepared, const RunResult& result) {
   nlohmann::ordered_json losses = nlohmann::ordered_json::array();
   for (const StepResult& step : result.steps) losses.push_back(step.loss);
@@ -151,18 +162,16 @@ nlohmann::ordered_json result_json(const Prepared& prepared, const RunResult& re
           {"step_s", median_time(result).value()},
           {"predicted_step_s", prepared.predicted.step.value()},
           {"peak_bytes", largest_peak(result).value()},
-          {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()}};
+          {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()},
+          {"predicted", report_json(prepared.predicted)},
+          {"measured", report_json(measured_report(prepared, result))}};
 }
 
 std::string result_text(const Prepared& prepared, const RunResult& result) {
-  return fmt::format(
-      "{} devices, {} steps, last loss {:.10g}\n"
-      "              predicted   measured\n"
-      "  step        {:<10}  {:<10}\n"
-      "  memory      {:<10}  {:<10}  of the fullest device\n",
-      prepared.programs.size(), result.steps.size(), result.steps.back().loss,
-      to_text(prepared.predicted.step), to_text(median_time(result)),
-      to_text(prepared.predicted.fullest().peak), to_text(largest_peak(result)));
+  return fmt::format("{} devices, {} steps of {} each (the middle one), last loss {:.10g}\n{}",
+                     prepared.programs.size(), result.steps.size(), to_text(median_time(result)),
+                     result.steps.back().loss,
+                     comparison_text(prepared.predicted, measured_report(prepared, result)));
 }
 
 void train(const RunCommandOptions& options, const Session& session) {
@@ -182,7 +191,7 @@ void train(const RunCommandOptions& options, const Session& session) {
   StepLog log(options, prepared, session);
   const StepSettings settings{
       .seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};
-  const RandomTokens data(options.seed, vocabulary_of(options.plan.model, session));
+  const RandomTokens data(options.seed, prepared.vocabulary);
   const RunResult result = run_threads(
       prepared.programs, settings, {.steps = options.steps}, random_weights(options.seed), data, {},
       [&](std::int64_t step, const StepResult& done) { log.add(step, done); });

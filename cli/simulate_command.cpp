@@ -13,15 +13,10 @@
 #include "cli/software_option.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
-#include "costmodel/price/fitted_costs.h"
-#include "costmodel/price/profile_costs.h"
-#include "simulator/classes/represent.h"
-#include "simulator/engine/simulate.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/plan/plan_file.h"
-#include "simulator/report/price_origins.h"
-#include "simulator/report/report.h"
-#include "simulator/report/software_run.h"
+#include "simulator/report/knob_prices.h"
+#include "simulator/report/predict.h"
 #include "simulator/report/trace_file.h"
 
 namespace meshwright {
@@ -39,8 +34,9 @@ constexpr auto kSimulateFooter =
     "(assumptions), and what a caching allocator would keep reserved. What is offloaded is copied\n"
     "to the host and back in lanes of their own, over links that devices may share.\n"
     "--software has it as that training software does it: its attention kernel, the host's launch\n"
-    "times, what its kernels move, its defaults of bucket, prefetch and kernels, its overheads\n"
-    "(data/software.json; what was fitted and how well: meshwright validate).\n"
+    "times, what its kernels move, what it does where the plan does not say (bucket, prefetch,\n"
+    "kernels, precision of gradients), what it holds besides and takes between steps: what\n"
+    "`meshwright validate` scores (data/software.json).\n"
     "What cannot be planned ends with exit code 2, a bad file with 20.\n\n"
     "Examples:\n"
     "  meshwright simulate --model gpt2 --cluster h100 --plan dp=2,tp=2,pp=2,zero=1 "
@@ -55,9 +51,7 @@ struct SimulateOptions {
   bool program = false, alone = false, explain = false, all_devices = false;
 };
 
-EngineOptions engine_options(const SimulateOptions& options, const Software& software) {
-  EngineOptions engine = options.software ? engine_options_of(software) : kFullEngine;
-  engine.repeat = true;
+EngineOptions engine_with(const SimulateOptions& options, EngineOptions engine) {
   if (options.alone) engine = {};
   if (!options.dispatch) return engine;
   const auto time = parse_quantity<Seconds>(*options.dispatch);
@@ -88,55 +82,61 @@ std::string programs_text(const std::vector<Program>& programs) {
   return text;
 }
 
-std::string origins_text(const std::map<PriceOrigin, double>& origins, const Software& software) {
+std::string origins_text(const Report& report, const Software& software) {
   std::vector<std::string> parts;
-  for (const auto& [origin, share] : origins) {
+  for (const auto& [origin, share] : report.prices) {
     parts.push_back(fmt::format("{:.0f} % {}", 100 * share, to_text(origin)));
   }
-  std::string text = fmt::format("\nPrices of software {}, by the time of all tasks: {}\n",
-                                 software.name, fmt::join(parts, ", "));
-  if (software.step_s > 0) {
-    text += fmt::format("Between steps it takes {} more, for input, logging and waiting\n",
-                        to_text(Seconds(software.step_s)));
-  }
-  return text;
+  return fmt::format("\nPrices of software {}, by the time of all tasks: {}\n", software.name,
+                     fmt::join(parts, ", "));
 }
 
-void simulate_plan(SimulateOptions options, const Session& session) {
-  const Software software = software_from_option(options.software.value_or(kOwnSoftware), session);
-  const EngineOptions engine = engine_options(options, software);
-  const MemoryOverheads overheads = options.software ? overheads_of(software) : kGpuOverheads;
-  if (options.software) options.plan.otherwise = choices_of(software);
-  const OpGraph graph = model_from_option(options.plan.model, session);
-  const Model model = make_model(graph);
-  const Cluster cluster = cluster_from_option(options.cluster, session, options.profile);
-  const FittedCosts fitted(cluster, read_fits(session.data / "fits.json"), software);
-  const MeasuredTimes times(options.profile ? profile_from_option(*options.profile, session)
-                                            : Profile{});
-  const ProfileCosts costs(times, cluster, fitted);
-  const Plan plan = plan_from_options(options.plan, graph, model, cluster, costs);
-  if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan));
-  if (options.program) return print_text(programs_text(lower_all(model, plan)));
-  const Represented represented =
-      options.all_devices ? represent_all(model, plan, cluster) : represent(model, plan, cluster);
-  const Timeline timeline = simulate(represented.scene, costs, engine);
-  if (options.trace) write_text_file(*options.trace, trace_text(represented.programs, timeline));
-  const Report report =
-      summarize(represented.programs, timeline, cluster, overheads, represented.classes);
-  std::vector<KnobPrice> knobs;
-  if (options.explain) {
-    const ShortForm form = short_form_of(options.plan, graph);
-    knobs = knob_prices(form.choices, form.batch, {model, cluster, costs, engine, overheads});
-  }
-  const auto origins = price_origins(represented.programs, costs);
-  if (!session.json) {
-    return print_text(report_text(report) + origins_text(origins, software) +
-                      (options.explain ? knobs_text(report, knobs) : ""));
-  }
+Software software_for(const SimulateOptions& options, const Session& session) {
+  if (options.software) return software_from_option(*options.software, session);
+  return assumed_on_gpus(software_from_option(kOwnSoftware, session));
+}
+
+Prediction predict_for(const SimulateOptions& options, const Plan& plan, const Setting& setting) {
+  if (!options.all_devices) return predict(plan, setting);
+  Represented all = represent_all(setting.model, plan, setting.cluster);
+  PlayedPlan played = play(all, plan, setting);
+  return {std::move(all), std::move(played.timeline), std::move(played.report)};
+}
+
+nlohmann::ordered_json simulation_json(const Plan& plan, const Report& report,
+                                       const Software& software) {
   nlohmann::ordered_json document = {{"plan", origin_json(plan)}, {"report", report_json(report)}};
   document["software"] = software.name;
-  document["between_steps_s"] = software.step_s;
-  for (const auto& [origin, share] : origins) document["prices"][to_text(origin)] = share;
+  document["between_steps_s"] = report.last().parts.between_steps.value();
+  for (const auto& [origin, share] : report.prices) document["prices"][to_text(origin)] = share;
+  return document;
+}
+
+void simulate_plan(const SimulateOptions& options, const Session& session) {
+  const Software software = software_for(options, session);
+  const OpGraph graph = model_from_option(options.plan.model, session);
+  const AskedPlan asked = asked_plan(options.plan, graph, software.plan);
+  const Model model = make_model(graph);
+  const Cluster cluster = cluster_from_option(options.cluster, session, options.profile);
+  Setting setting =
+      make_setting(model, cluster, software, read_fits(session.data / "fits.json"),
+                   options.profile ? profile_from_option(*options.profile, session) : Profile{});
+  setting.engine = engine_with(options, setting.engine);
+  const Plan plan = plan_for(asked, options.plan, setting);
+  if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan));
+  if (options.program) return print_text(programs_text(lower_all(model, plan)));
+  const auto [represented, timeline, report] = predict_for(options, plan, setting);
+  if (options.trace) write_text_file(*options.trace, trace_text(represented.programs, timeline));
+  std::vector<KnobPrice> knobs;
+  if (options.explain) {
+    const auto& [choices, batch] = short_form_of(asked, options.plan);
+    knobs = knob_prices(choices, batch, setting);
+  }
+  if (!session.json) {
+    return print_text(report_text(report) + origins_text(report, software) +
+                      (options.explain ? knobs_text(report, knobs) : ""));
+  }
+  nlohmann::ordered_json document = simulation_json(plan, report, software);
   if (options.explain) document["knobs"] = knobs_json(knobs);
   print_json(document);
 }

@@ -13,6 +13,7 @@
 namespace meshwright {
 
 enum class PriceOrigin { Measured, Fitted, Formula };
+inline constexpr std::size_t kPriceOrigins = 3;
 std::string_view to_text(PriceOrigin origin);
 
 struct Price {

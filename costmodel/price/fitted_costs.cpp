@@ -9,7 +9,7 @@ namespace meshwright {
 namespace {
 
 // Of kernels other than attention.
-std::int64_t launches_of(const Kernel& kernel, const Software& software) {
+std::int64_t launches_of(const Kernel& kernel, const SoftwarePrices& software) {
   if (kernel.kind == KernelKind::Loss) return software.loss_launches;
   const bool fused = kernel.kind == KernelKind::Add && kernel.part == KernelPart::Forward;
   return fused && software.fused_adds ? 0 : 1;
@@ -17,7 +17,7 @@ std::int64_t launches_of(const Kernel& kernel, const Software& software) {
 
 }  // namespace
 
-FittedCosts::FittedCosts(const Cluster& cluster, const Fits& fits, const Software& software)
+FittedCosts::FittedCosts(const Cluster& cluster, const Fits& fits, const SoftwarePrices& software)
     : cluster_(cluster), network_(fits.network), software_(software) {
   for (const NodeType& type : cluster.node_types) {
     const DeviceFit* fit = find_fit(fits, type.device.name);

@@ -14,7 +14,7 @@ namespace meshwright {
 class FittedCosts : public CostModel {
  public:
   // The cluster must outlive this.
-  FittedCosts(const Cluster& cluster, const Fits& fits, const Software& software);
+  FittedCosts(const Cluster& cluster, const Fits& fits, const SoftwarePrices& software);
   Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override;
   Price transfer(const Transfer& transfer, Precision precision) const override;
   Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
@@ -32,7 +32,7 @@ class FittedCosts : public CostModel {
 
   const Cluster& cluster_;
   NetworkFit network_;
-  Software software_;
+  SoftwarePrices software_;
   std::map<std::string, Known> known_;  // by DeviceType::name
 };
 

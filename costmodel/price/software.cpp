@@ -24,6 +24,12 @@ AttentionKernel read_attention(const JsonInput& input) {
   return *kernel;
 }
 
+KernelSet read_kernels(const JsonInput& input) {
+  const auto kernels = parse_kernel_set(input.as<std::string>());
+  if (!kernels) input.fail_expected("executor, flash, eager or unfused");
+  return *kernels;
+}
+
 // Fields of a software. One that is like another may leave out what is the same.
 class SoftwareReader {
  public:
@@ -42,36 +48,51 @@ class SoftwareReader {
     software_.name = input_.required<std::string>("name");
     software_.sources = input_.required<std::string>("sources");
     if (const auto also = input_.find("also")) software_.also = also->list<std::string>();
-    if (const auto field = find("attention")) software_.attention = read_attention(*field);
-    number("dispatch_s", software_.dispatch_s);
-    plain("host_waits", software_.host_waits);
-    number("kernel_gap_s", software_.kernel_gap_s);
-    plain("fused_adds", software_.fused_adds);
-    if (const auto field = find("loss_launches")) software_.loss_launches = field->integer(1, 1000);
-    number("row_passes", software_.row_passes);
-    plain("compiled", software_.compiled);
-    if (const auto field = find("attention_share")) {
-      software_.attention_share = positive_share(*field);
-    }
-    number("step_s", software_.step_s);
-    number("owner_s", software_.owner_s);
-    number("slow_down", software_.slow_down);
-    plain("bucket", software_.bucket);
-    plain("overlap_gradients", software_.overlap_gradients);
-    if (const auto field = find("prefetch")) software_.prefetch = field->integer(0, 1000);
-    plain("wide_gradients", software_.wide_gradients);
-    plain("copies_gradients", software_.copies_gradients);
-    plain("keeps_products", software_.keeps_products);
-    number("dropout", software_.dropout);
-    plain("context", software_.context);
-    plain("communicator", software_.communicator);
-    plain("transfer_buffers", software_.transfer_buffers);
-    plain("gradient_buffers", software_.gradient_buffers);
+    read_prices(software_.prices);
+    read_step(software_.step);
+    read_plan(software_.plan);
+    read_memory(software_.memory);
     input_.reject_unknown_fields();
     return software_;
   }
 
  private:
+  void read_prices(SoftwarePrices& prices) const {
+    if (const auto field = find("attention")) prices.attention = read_attention(*field);
+    number("kernel_gap_s", prices.kernel_gap_s);
+    plain("fused_adds", prices.fused_adds);
+    if (const auto field = find("loss_launches")) prices.loss_launches = field->integer(1, 1000);
+    number("row_passes", prices.row_passes);
+    plain("compiled", prices.compiled);
+    if (const auto field = find("attention_share")) prices.attention_share = positive_share(*field);
+  }
+  void read_step(SoftwareStep& step) const {
+    number("dispatch_s", step.dispatch_s);
+    plain("host_waits", step.host_waits);
+    number("slow_down", step.slow_down_inside_node);
+    number("slow_down", step.slow_down_across_nodes);
+    number("step_s", step.step_s);
+    number("owner_s", step.owner_s);
+  }
+  void read_plan(PlanDefaults& plan) const {
+    if (const auto field = find("kernels")) plan.kernels = read_kernels(*field);
+    plain("bucket", plan.bucket);
+    plain("overlap_gradients", plan.overlap_gradients);
+    if (const auto field = find("prefetch")) plan.prefetch = field->integer(0, 1000);
+    plain("wide_gradients", plan.wide_gradients);
+    plain("narrow_in_fp16", plan.narrow_in_fp16);
+    plain("reruns_all", plan.reruns_all);
+  }
+  void read_memory(SoftwareMemory& memory) const {
+    plain("context", memory.context);
+    plain("communicator", memory.communicator);
+    plain("transfer_buffers", memory.transfer_buffers);
+    plain("gradient_buffers", memory.gradient_buffers);
+    plain("caching_allocator", memory.caching_allocator);
+    plain("copies_gradients", memory.copies_gradients);
+    plain("keeps_narrow_gradients", memory.keeps_narrow_gradients);
+  }
+
   // Missing: what the other one has.
   std::optional<JsonInput> find(std::string_view field) const {
     return software_.like.empty() ? input_.at(field) : input_.find(field);
@@ -89,11 +110,6 @@ class SoftwareReader {
 };
 
 }  // namespace
-
-KernelSet kernel_set_of(const Software& software) {
-  if (stores_scores(software.attention)) return KernelSet::Unfused;
-  return software.loss_launches > 1 ? KernelSet::Eager : KernelSet::Flash;
-}
 
 std::vector<Software> read_software(const std::filesystem::path& file) {
   const JsonInput input = JsonInput::read(file);

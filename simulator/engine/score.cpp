@@ -20,6 +20,7 @@ class ScoreWriter {
     score_.links = scene_.links.size();
     for (std::size_t p = 0; p < scene_.programs.size(); ++p) add_program(p);
     score_.program_first.push_back(static_cast<std::uint32_t>(score_.tasks.size()));
+    add_origins();
     if (options_.repeat) add_carried();
     return std::move(score_);
   }
@@ -65,6 +66,7 @@ class ScoreWriter {
       score_.lane_tasks[lane_end_[task.lane.index()]++] = index;
       if (task.kind == TaskKind::Kernel) {
         entry.work = kernel_work_[task.what];
+        add_priced(kernel_origins_[task.what], entry.work, p);
         entry.is_slowed = task.lane == LaneId(0);
         continue;
       }
@@ -121,10 +123,12 @@ class ScoreWriter {
     const Program& program = scene_.programs[p];
     kernel_work_.clear();
     kernel_launches_.clear();
+    kernel_origins_.clear();
     for (const Kernel& kernel : program.kernels) {
       const Price price = costs_.kernel(kernel, program.precision, program.device);
       kernel_work_.push_back(price.time.value() / scene_.speeds[p]);
       kernel_launches_.push_back(static_cast<std::uint32_t>(price.launches));
+      kernel_origins_.push_back(price.origin);
     }
   }
 
@@ -153,7 +157,7 @@ class ScoreWriter {
     }
     std::span<const SceneUse> uses;
     if (options_.share_links) uses = scene_.uses[p][what];
-    known = add_transfer(costs_.transfer(transfer, program.precision).time,
+    known = add_transfer(costs_.transfer(transfer, program.precision),
                          bytes_sent(transfer, program.precision), slow_down, uses);
     return *known;
   }
@@ -168,15 +172,17 @@ class ScoreWriter {
     if (options_.share_links && !scene_.copy_uses.empty()) {
       uses = scene_.copy_uses[p][static_cast<std::size_t>(copy.direction)];
     }
-    known = add_transfer(costs_.host_copy(copy, program.precision, program.device).time,
+    known = add_transfer(costs_.host_copy(copy, program.precision, program.device),
                          static_cast<double>(bytes_of(copy, program.precision).value()), 1, uses);
     return *known;
   }
 
-  std::uint32_t add_transfer(Seconds time, double sent, double slow_down,
+  std::uint32_t add_transfer(const Price& price, double sent, double slow_down,
                              std::span<const SceneUse> uses) {
+    const Seconds time = price.time;
     ScoreTransfer entry{.work = time.value(),
                         .slow_down = slow_down,
+                        .origin = price.origin,
                         .first_use = static_cast<std::uint32_t>(score_.uses.size())};
     for (const SceneUse& use : uses) {
       if (time == Seconds(0)) break;
@@ -186,6 +192,20 @@ class ScoreWriter {
     entry.use_count = static_cast<std::uint32_t>(score_.uses.size()) - entry.first_use;
     score_.transfers.push_back(entry);
     return static_cast<std::uint32_t>(score_.transfers.size() - 1);
+  }
+
+  void add_priced(PriceOrigin origin, double seconds, std::size_t p) {
+    score_.priced_ns[static_cast<std::size_t>(origin)] +=
+        std::llround(seconds * 1e9) * scene_.counts[p];
+  }
+
+  // Of transfers and copies: what is one transfer may be priced by a later program.
+  void add_origins() {
+    for (const ScoreTask& task : score_.tasks) {
+      if (!task.is_transfer) continue;
+      const ScoreTransfer& transfer = score_.transfers[score_.meetings[task.meeting].transfer];
+      add_priced(transfer.origin, transfer.work, task.program);
+    }
   }
 
   void add_carried() {
@@ -218,6 +238,7 @@ class ScoreWriter {
   // Of the program at hand.
   std::vector<double> kernel_work_;
   std::vector<std::uint32_t> kernel_launches_;
+  std::vector<PriceOrigin> kernel_origins_;
   std::vector<std::optional<std::uint32_t>> transfers_, copies_;
   std::vector<std::uint32_t> lane_end_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -29,6 +30,7 @@ struct ScoreTask {
 struct ScoreTransfer {
   double work = 0;       // seconds alone
   double slow_down = 1;  // of kernels beside it
+  PriceOrigin origin = PriceOrigin::Formula;
   std::uint32_t first_use = 0, use_count = 0;
 };
 
@@ -67,6 +69,9 @@ struct Score {
   std::vector<std::uint32_t> lane_tasks;
   std::vector<std::uint32_t> program_first;  // task, and one past the last
   std::size_t links = 0;
+  // What all tasks of all devices take alone, by where their prices come from: in whole
+  // nanoseconds, so that the sums do not depend on the order of tasks.
+  std::array<std::int64_t, kPriceOrigins> priced_ns{};
 
   std::span<const std::uint32_t> waits_of(const ScoreTask& task) const {
     return {waits.data() + task.first_wait, task.wait_count};

@@ -83,6 +83,11 @@ Timeline simulate(const Scene& scene, const CostModel& costs, const EngineOption
   const std::vector<TaskSpan>& spans = played.steps.back();
   const Seconds origin = options.repeat ? start_of(spans) : Seconds(0);
   Timeline timeline{.step = options.repeat ? period_of(score, played) : end_of(spans)};
+  for (std::size_t i = 0; i < kPriceOrigins; ++i) {
+    if (score.priced_ns[i] == 0) continue;
+    timeline.priced[static_cast<PriceOrigin>(i)] =
+        Seconds(static_cast<double>(score.priced_ns[i]) * 1e-9);
+  }
   for (std::size_t p = 0; p < scene.programs.size(); ++p) {
     DeviceTimeline& device = timeline.devices.emplace_back();
     device.device = scene.programs[p].device;

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "costmodel/base/units.h"
+#include "costmodel/price/cost_model.h"
 #include "simulator/program/program.h"
 
 namespace meshwright {
@@ -42,6 +44,8 @@ struct DeviceTimeline {
 struct Timeline {
   std::vector<DeviceTimeline> devices;
   Seconds step;
+  // What all tasks of all devices take alone, by where their prices come from. Measured: nothing.
+  std::map<PriceOrigin, Seconds> priced = {};
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };
 

@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "simulator/classes/represent.h"
-#include "simulator/engine/simulate.h"
-#include "simulator/lowering/check_plan.h"
-
 namespace meshwright {
 namespace {
 
@@ -84,26 +80,16 @@ std::vector<Variant> variants_of(const PlanChoices& choices) {
 }  // namespace
 
 KnobPrice price_of(const std::string& name, const PlanChoices& choices, const BatchChoice& batch,
-                   const SimulationSetting& setting) {
-  KnobPrice price{.name = name};
-  auto problems = check_choices(choices, batch, setting.model, setting.cluster);
-  if (problems.empty()) {
-    const Plan plan = resolve(choices, batch, setting.model, setting.cluster, setting.costs);
-    problems = check_plan(plan, setting.model, setting.cluster);
-    if (problems.empty()) {
-      const Represented represented = represent(setting.model, plan, setting.cluster);
-      price.report = summarize(represented.programs,
-                               simulate(represented.scene, setting.costs, setting.engine),
-                               setting.cluster, setting.overheads, represented.classes);
-      return price;
-    }
+                   const Setting& setting) {
+  const auto planned = plan_of(choices, batch, setting);
+  if (const auto* reasons = std::get_if<Reasons>(&planned)) {
+    return {.name = name, .problem = fmt::format("{}", fmt::join(*reasons, "; "))};
   }
-  price.problem = fmt::format("{}", fmt::join(problems, "; "));
-  return price;
+  return {.name = name, .report = predict(std::get<Plan>(planned), setting).report};
 }
 
 std::vector<KnobPrice> knob_prices(const PlanChoices& choices, const BatchChoice& batch,
-                                   const SimulationSetting& setting) {
+                                   const Setting& setting) {
   std::vector<KnobPrice> prices;
   for (const Variant& entry : variants_of(choices)) {
     prices.push_back(price_of(entry.name, entry.choices, batch, setting));

@@ -4,24 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/cluster/cluster.h"
-#include "costmodel/model/model.h"
-#include "costmodel/price/cost_model.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/choices/resolve.h"
-#include "simulator/engine/engine_options.h"
+#include "simulator/report/predict.h"
 #include "simulator/report/report.h"
 
 namespace meshwright {
-
-// What is simulated besides a plan: for what, how, and with which overheads.
-struct SimulationSetting {
-  const Model& model;
-  const Cluster& cluster;
-  const CostModel& costs;
-  EngineOptions engine;
-  MemoryOverheads overheads;
-};
 
 // One choice of a plan made otherwise, and what comes of it.
 struct KnobPrice {
@@ -32,11 +20,11 @@ struct KnobPrice {
 
 // The report of the plan that choices stand for, or why there is none.
 KnobPrice price_of(const std::string& name, const PlanChoices& choices, const BatchChoice& batch,
-                   const SimulationSetting& setting);
+                   const Setting& setting);
 
 // Every choice of its own that trades memory against time, by simulating it: micro-batch, what is
 // recomputed, ZeRO stage, sequence parallelism, schedule. What changes nothing is left out.
 std::vector<KnobPrice> knob_prices(const PlanChoices& choices, const BatchChoice& batch,
-                                   const SimulationSetting& setting);
+                                   const Setting& setting);
 
 }  // namespace meshwright

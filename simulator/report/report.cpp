@@ -56,8 +56,22 @@ std::int64_t communicator_count(const Program& program) {
   return static_cast<std::int64_t>(groups.size()) + (pairs ? 1 : 0);
 }
 
+// Further copies of gradients that a software holds.
+Bytes further_gradients(const ComponentBytes& held, const Overheads& overheads) {
+  const auto of = [&](Component component) { return held[static_cast<std::size_t>(component)]; };
+  Bytes further;
+  if (overheads.narrow_gradients) further += of(Component::Weights);
+  // The step has no activations, and a third of the state (fp32 weights, two moments) again.
+  if (overheads.gradient_copies) {
+    const Bytes copied(of(Component::Optimizer).value() / 3);
+    const Bytes in_step = of(Component::Activations) + of(Component::Workspace);
+    if (copied > in_step) further += copied - in_step;
+  }
+  return further;
+}
+
 void add_memory(DeviceReport& report, const Program& program, const DeviceTimeline& timeline,
-                const MemoryOverheads& overheads) {
+                const Overheads& overheads) {
   for (const MemorySample& sample : timeline.memory) {
     if (total(sample.bytes) <= report.peak) continue;
     report.peak = total(sample.bytes);
@@ -66,9 +80,13 @@ void add_memory(DeviceReport& report, const Program& program, const DeviceTimeli
   }
   report.reserved =
       overheads.caching_allocator ? std::max(report.peak, reserved_bytes(program)) : report.peak;
-  report.by_component[static_cast<std::size_t>(Component::Transfers)] += overheads.transfer_buffers;
-  report.peak += overheads.transfer_buffers;
-  report.reserved += overheads.transfer_buffers;
+  const auto add = [&](Component component, Bytes bytes) {
+    report.by_component[static_cast<std::size_t>(component)] += bytes;
+    report.peak += bytes;
+    report.reserved += bytes;
+  };
+  add(Component::Transfers, overheads.transfer_buffers);
+  add(Component::Gradients, further_gradients(report.by_component, overheads));
   report.context = overheads.context;
   report.communicators = overheads.communicator * communicator_count(program);
   report.peak += report.context + report.communicators;
@@ -76,13 +94,14 @@ void add_memory(DeviceReport& report, const Program& program, const DeviceTimeli
 }
 
 DeviceReport device_report(const Program& program, const DeviceTimeline& timeline, Seconds step,
-                           const Cluster& cluster, const MemoryOverheads& overheads) {
+                           const Cluster& cluster, const Overheads& overheads) {
   DeviceReport report{.device = program.device,
                       .count = timeline.count,
                       .stage = program.tasks.empty() ? 0 : program.tasks.front().key.stage,
                       .capacity = device_type_of(cluster, program.device).memory.value,
                       .by_component = {},
                       .parts = time_parts(program, timeline, step)};
+  report.parts.between_steps = overheads.between_steps;
   add_memory(report, program, timeline, overheads);
   for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::Transfer) {
@@ -196,6 +215,16 @@ void add_rates(Report& report) {
   report.bubble = idle / report.step / devices;
 }
 
+std::map<PriceOrigin, double> price_shares(const Timeline& timeline) {
+  Seconds all;
+  for (const auto& [origin, time] : timeline.priced) all += time;
+  std::map<PriceOrigin, double> shares;
+  for (const auto& [origin, time] : timeline.priced) {
+    shares[origin] = all > Seconds(0) ? time / all : 0;
+  }
+  return shares;
+}
+
 }  // namespace
 
 std::string_view to_text(Fit fit) {
@@ -211,11 +240,11 @@ std::string_view to_text(Fit fit) {
 }
 
 Report summarize(std::span<const Program> programs, const Timeline& timeline,
-                 const Cluster& cluster, const MemoryOverheads& overheads,
+                 const Cluster& cluster, const Overheads& overheads,
                  std::span<const std::vector<DeviceId>> classes) {
   assert(!programs.empty() && programs.size() == timeline.devices.size());
   const BatchPlace& batch = programs[0].batch;
-  Report report{.step = timeline.step,
+  Report report{.step = timeline.step + overheads.between_steps,
                 .tokens = checked_multiply(batch.global_batch, batch.sequence)};
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const Program& program = programs[i];
@@ -234,6 +263,7 @@ Report summarize(std::span<const Program> programs, const Timeline& timeline,
   report.activations_by_layer =
       activations_by_layer(programs[report.fullest_device], timeline.devices[report.fullest_device],
                            timeline.step, report.fullest().peak_time);
+  report.prices = price_shares(timeline);
   report.host = fullest_host(timeline, classes, cluster);
   report.fits = fit_of(report);
   return report;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,16 +24,19 @@ enum class Fit { Yes, Close, No };
 std::string_view to_text(Fit fit);
 inline constexpr double kCloseShare = 0.05;
 
-// What a device holds besides the buffers of its program.
-struct MemoryOverheads {
+// What a device holds besides the buffers of its program, and what a step takes besides its tasks.
+struct Overheads {
   Bytes context;                   // of a device in use
   Bytes communicator;              // of each group of collectives, and of all pairs together
   bool caching_allocator = false;  // buffers come from one: engine/allocator_model.h
   Bytes transfer_buffers;          // from that allocator too, kept all the time
+  bool narrow_gradients = false;   // 16-bit ones, each as wide as its weight, beside fp32 ones
+  bool gradient_copies = false;    // of 16-bit ones in fp32, in the step
+  Seconds between_steps;           // input, logging, waiting for all devices
 };
 // Assumptions, from rules of thumb: a CUDA context takes 0.4 to 0.6 GB; NCCL 0.3 to 1 GB and more,
 // growing with communicators x channels x 4 MiB, of which 16 channels are counted here.
-inline constexpr MemoryOverheads kGpuOverheads = {
+inline constexpr Overheads kGpuOverheads = {
     .context = 512_MiB, .communicator = 64_MiB, .caching_allocator = true};
 
 struct DeviceReport {
@@ -79,6 +83,8 @@ struct Report {
   // Of the fullest device at its peak: activations by layer, in the order of the model; what is in
   // no layer together at the end.
   std::vector<std::pair<std::string, Bytes>> activations_by_layer;
+  // Of the time that all tasks take alone, the share that has each origin.
+  std::map<PriceOrigin, double> prices;
   std::optional<HostUse> host;  // the fullest; none: nothing is on a host
   Fit fits = Fit::Yes;          // No also where a host has too little memory
   friend bool operator==(const Report&, const Report&) = default;
@@ -95,7 +101,7 @@ struct Report {
 // in `cluster`. `classes` are the devices that each program stands for, which only hosts need;
 // empty: each for its own.
 Report summarize(std::span<const Program> programs, const Timeline& timeline,
-                 const Cluster& cluster, const MemoryOverheads& overheads = {},
+                 const Cluster& cluster, const Overheads& overheads = {},
                  std::span<const std::vector<DeviceId>> classes = {});
 
 }  // namespace meshwright

@@ -173,6 +173,7 @@ std::vector<std::pair<std::string, Seconds>> named_parts(const TimeParts& parts)
   named.emplace_back("recomputation", parts.recomputation);
   named.emplace_back("dispatch", parts.dispatch);
   named.emplace_back("idle", parts.idle);
+  if (parts.between_steps > Seconds(0)) named.emplace_back("between_steps", parts.between_steps);
   return named;
 }
 

@@ -26,6 +26,7 @@ struct TimeParts {
   std::map<CopyDirection, Seconds> copies;  // every direction the program has
   Seconds recomputation;                    // kernels and exposed transfers that only repeat
   Seconds dispatch, idle;
+  Seconds between_steps;  // beside what is played
   friend bool operator==(const TimeParts&, const TimeParts&) = default;
 };
 
@@ -34,7 +35,7 @@ TimeParts time_parts(const Program& program, const DeviceTimeline& device, Secon
 // All kernels, also those that repeat.
 Seconds kernel_time(const TimeParts& parts);
 // Names as reports have them: "forward", "optimizer", "tensor_transfer", "copy_to_host", "idle".
-// They add up to the step.
+// They add up to the step. "between_steps" is there where it takes time.
 std::vector<std::pair<std::string, Seconds>> named_parts(const TimeParts& parts);
 
 }  // namespace meshwright

@@ -1,8 +1,9 @@
 #include "simulator/validation/predict_run.h"
 
-#include "costmodel/price/fitted_costs.h"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "simulator/engine/simulate.h"
-#include "simulator/report/software_run.h"
 
 namespace meshwright {
 namespace {
@@ -16,84 +17,83 @@ Fits with_clock(Fits fits, double share) {
   return fits;
 }
 
-Represented with_microbatches(const RunPlan& run, std::int64_t microbatches,
-                              const CostModel& costs) {
-  BatchChoice batch = run.batch;
-  batch.global_batch = microbatches * run.choices.dp * run.choices.microbatch;
-  const Plan plan = resolve(run.choices, batch, run.model, run.cluster, costs);
-  return represent(run.model, plan, run.cluster);
+Setting setting_of(const RunPlan& run, const Fits& fits, const Software& software) {
+  Setting setting =
+      make_setting(run.model, run.cluster, software, with_clock(fits, run.clock_share));
+  setting.engine.repeat = false;
+  // The run says how many own optimizer state; a plan has all replicas share it.
+  setting.step.step_s += setting.step.owner_s * static_cast<double>(run.optimizer_owners - 1);
+  setting.step.owner_s = 0;
+  return setting;
 }
 
-// Further copies of gradients that a software holds.
-Bytes gradient_copies(const RunPlan& run, const DeviceReport& device) {
-  Bytes held;
-  const auto of = [&](Component component) {
-    return device.by_component[static_cast<std::size_t>(component)];
-  };
-  // 16-bit gradients, each as wide as its weight, from which fp32 ones are added up.
-  if (run.narrow_gradients_too) held += of(Component::Weights);
-  // The step has no activations, and a third of the state (fp32 weights, two moments) again.
-  if (run.software.copies_gradients && !run.software.wide_gradients) {
-    const Bytes copied(of(Component::Optimizer).value() / 3);
-    const Bytes in_step = of(Component::Activations) + of(Component::Workspace);
-    if (copied > in_step) held += copied - in_step;
+std::variant<LoweredPlan, NotExpressed> with_microbatches(const RunPlan& run,
+                                                          std::int64_t microbatches,
+                                                          const Setting& setting) {
+  BatchChoice batch = run.batch;
+  batch.global_batch = microbatches * run.choices.dp * run.choices.microbatch;
+  auto planned = plan_of(run.choices, batch, setting);
+  if (const auto* reasons = std::get_if<Reasons>(&planned)) {
+    return NotExpressed{fmt::format("{}", fmt::join(*reasons, "; "))};
   }
-  return held;
+  Plan plan = std::get<Plan>(std::move(planned));
+  Represented represented = represent(run.model, plan, run.cluster);
+  return LoweredPlan{std::move(plan), std::move(represented)};
+}
+
+// With what each round that was not played adds to the last that was.
+Seconds all_rounds(const LoweredRun& lowered, Seconds few, Seconds more) {
+  return lowered.more ? few + (more - few) * lowered.rounds : few;
+}
+
+Seconds played_step(const LoweredPlan& lowered, const Setting& setting) {
+  EngineOptions options = setting.engine;
+  options.memory = false;
+  return simulate(lowered.represented.scene, *setting.costs, options).step;
 }
 
 }  // namespace
 
-LoweredRun lower_run(const RunPlan& run, const Fits& fits) {
-  const FittedCosts costs(run.cluster, fits, run.software);
+std::variant<LoweredRun, NotExpressed> lower_run(const RunPlan& run, const Fits& fits) {
+  const Setting setting = setting_of(run, fits, run.software);
   const std::int64_t all = run.batch.global_batch / (run.choices.dp * run.choices.microbatch);
   const std::int64_t round = run.choices.pp;
   const std::int64_t few = kRounds * round + all % round;
-  LoweredRun lowered{.run = run};
-  if (all <= few + round) {
-    lowered.few = with_microbatches(run, all, costs);
-    return lowered;
-  }
-  lowered.few = with_microbatches(run, few, costs);
-  lowered.more = with_microbatches(run, few + round, costs);
-  lowered.rounds = static_cast<double>((all - few) / round);
-  return lowered;
+  const bool plays_all = all <= few + round;
+  auto lowered = with_microbatches(run, plays_all ? all : few, setting);
+  if (auto* why = std::get_if<NotExpressed>(&lowered)) return std::move(*why);
+  LoweredRun result{.run = run, .few = std::get<LoweredPlan>(std::move(lowered))};
+  if (plays_all) return result;
+  lowered = with_microbatches(run, few + round, setting);
+  if (auto* why = std::get_if<NotExpressed>(&lowered)) return std::move(*why);
+  result.more = std::get<LoweredPlan>(std::move(lowered));
+  result.rounds = static_cast<double>((all - few) / round);
+  return result;
 }
 
 Seconds predict_step(const LoweredRun& lowered, const Fits& fits, const Software& software) {
-  const RunPlan& run = lowered.run;
-  const FittedCosts costs(run.cluster, with_clock(fits, run.clock_share), software);
-  EngineOptions options = engine_options_of(software);
-  options.memory = false;
-  const Seconds few = simulate(lowered.few.scene, costs, options).step;
-  const Seconds once(software.step_s +
-                     software.owner_s * static_cast<double>(run.optimizer_owners - 1));
-  if (lowered.more.programs.empty()) return few + once;
-  const Seconds more = simulate(lowered.more.scene, costs, options).step;
-  return few + (more - few) * lowered.rounds + once;
+  const Setting setting = setting_of(lowered.run, fits, software);
+  const Seconds few = played_step(lowered.few, setting);
+  const Seconds more = lowered.more ? played_step(*lowered.more, setting) : few;
+  return all_rounds(lowered, few, more) + overheads_of(lowered.few.plan, setting).between_steps;
 }
 
-Prediction predict(const LoweredRun& lowered, const Fits& fits) {
-  const RunPlan& run = lowered.run;
-  const FittedCosts costs(run.cluster, with_clock(fits, run.clock_share), run.software);
-  const Represented& last = lowered.more.programs.empty() ? lowered.few : lowered.more;
-  const Timeline timeline = simulate(last.scene, costs, engine_options_of(run.software));
-  const DeviceReport fullest =
-      summarize(last.programs, timeline, run.cluster, overheads_of(run.software)).fullest();
-  const Bytes outside = fullest.context + fullest.communicators;
-  const Bytes beside = gradient_copies(run, fullest);
-  Prediction prediction{.step = predict_step(lowered, fits, run.software),
-                        .allocated = fullest.peak - outside + beside,
-                        .reserved = fullest.reserved + beside,
-                        .capacity = fullest.capacity};
-  prediction.driver = prediction.reserved + outside;
-  const auto most = static_cast<double>(fullest.capacity.value()) * (1 - kCloseShare);
-  prediction.fits = prediction.allocated + outside > fullest.capacity       ? Fit::No
-                    : static_cast<double>(prediction.driver.value()) > most ? Fit::Close
-                                                                            : Fit::Yes;
-  return prediction;
+RunPrediction predict(const LoweredRun& lowered, const Fits& fits) {
+  const Setting setting = setting_of(lowered.run, fits, lowered.run.software);
+  const LoweredPlan& last = lowered.more ? *lowered.more : lowered.few;
+  const PlayedPlan played = play(last.represented, last.plan, setting);
+  const Seconds more = played.timeline.step;
+  const Seconds few = lowered.more ? played_step(lowered.few, setting) : more;
+  const DeviceReport& fullest = played.report.fullest();
+  return {.step = all_rounds(lowered, few, more) + overheads_of(last.plan, setting).between_steps,
+          .allocated = fullest.peak - fullest.context - fullest.communicators,
+          .reserved = fullest.reserved,
+          .driver = Report::needed(fullest),
+          .capacity = fullest.capacity,
+          .fits = played.report.fits};
 }
 
-Bytes memory_of(const Prediction& prediction, MemoryKind kind) {
+Bytes memory_of(const RunPrediction& prediction, MemoryKind kind) {
   switch (kind) {
     case MemoryKind::Allocated:
       return prediction.allocated;

@@ -1,19 +1,27 @@
 #pragma once
 
+#include <optional>
+#include <variant>
+
 #include "costmodel/price/fit_file.h"
-#include "simulator/classes/represent.h"
-#include "simulator/report/report.h"
+#include "simulator/report/predict.h"
 #include "simulator/validation/run_plan.h"
 
 namespace meshwright {
 
 // What we say of a run.
-struct Prediction {
+struct RunPrediction {
   Seconds step;
   // Of the fullest device, by what sources count (MemoryKind).
   Bytes allocated, reserved, driver;
   Bytes capacity;
-  Fit fits = Fit::Yes;  // by what the driver would say
+  Fit fits = Fit::Yes;
+};
+
+// A plan with its programs.
+struct LoweredPlan {
+  Plan plan;
+  Represented represented;
 };
 
 // A run lowered: what does not depend on prices. A step with many micro-batches is played with
@@ -21,15 +29,16 @@ struct Prediction {
 // steady state of a schedule every round is like the one before.
 struct LoweredRun {
   RunPlan run;
-  Represented few, more;  // `more` has a round more, or nothing where all are played
-  double rounds = 0;      // rounds that neither has, as often as the difference counts
+  LoweredPlan few;
+  std::optional<LoweredPlan> more;  // with a round more; none where all are played
+  double rounds = 0;                // rounds that neither has, as often as the difference counts
 };
 
-LoweredRun lower_run(const RunPlan& run, const Fits& fits);
+std::variant<LoweredRun, NotExpressed> lower_run(const RunPlan& run, const Fits& fits);
 
 Seconds predict_step(const LoweredRun& lowered, const Fits& fits, const Software& software);
-Prediction predict(const LoweredRun& lowered, const Fits& fits);
+RunPrediction predict(const LoweredRun& lowered, const Fits& fits);
 
-Bytes memory_of(const Prediction& prediction, MemoryKind kind);
+Bytes memory_of(const RunPrediction& prediction, MemoryKind kind);
 
 }  // namespace meshwright

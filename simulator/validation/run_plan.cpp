@@ -8,7 +8,8 @@
 
 #include "costmodel/cluster/cluster_name.h"
 #include "costmodel/cluster/cluster_shape.h"
-#include "simulator/report/software_run.h"
+#include "simulator/report/predict.h"
+#include "simulator/validation/run_habits.h"
 #include "simulator/validation/run_model.h"
 
 namespace meshwright {
@@ -125,17 +126,42 @@ std::optional<std::string> missing_field(const PublishedRun& run) {
   return std::nullopt;
 }
 
-RecomputeChoice recompute_of(const PublishedRun& run, const Software& software) {
+RecomputeChoice recompute_of(const PublishedRun& run, const RunHabits& habits) {
   if (run.recompute == "full") return {.kind = Recompute::Uniform, .layers = 1};
   if (run.recompute != "selective") return {};
-  return {.kind = software.keeps_products ? Recompute::Products : Recompute::Selective};
+  return {.kind = habits.keeps_products ? Recompute::Products : Recompute::Selective};
 }
 
 Precision precision_of(const PublishedRun& run) { return *parse_precision(*run.precision); }
 
-PlanChoices choices_with(const PublishedRun& run, const Software& software,
+// With the run's own attention and loss: software that computes scores in blocks instead of storing
+// them still has its own loss.
+KernelSet kernels_of(const PublishedRun& run, const Software& software) {
+  if (stores_scores(software.prices.attention)) return KernelSet::Unfused;
+  if (run.has_option("fused-loss")) return KernelSet::Flash;
+  return software.plan.kernels == KernelSet::Unfused ? KernelSet::Eager : software.plan.kernels;
+}
+
+// The software as the run says it was used.
+Software software_of(const PublishedRun& run, Software software) {
+  software.prices.attention = attention_of(run, software.prices.attention);
+  software.plan.kernels = kernels_of(run, software);
+  if (run.has_option("fused-loss")) software.prices.loss_launches = 1;
+  if (run.has_option("compile")) software.prices.compiled = true;
+  software.memory.keeps_narrow_gradients = run.has_option("grad-unsharded");
+  return software;
+}
+
+std::optional<Precision> gradients_of(const PublishedRun& run) {
+  if (run.has_option("grad-fp16") || run.has_option("grad-bf16") || run.has_option("mp-pure")) {
+    return precision_of(run);
+  }
+  return run.has_option("grad-fp32") ? std::optional(Precision::FP32) : std::nullopt;
+}
+
+PlanChoices choices_with(const PublishedRun& run, const Software& software, const RunHabits& habits,
                          std::vector<std::string>& assumed) {
-  PlanChoices choices = choices_of(software);
+  PlanChoices choices = choices_of(software.plan, precision_of(run));
   choices.dp = *run.dp;
   choices.tp = *run.tp;
   choices.pp = *run.pp;
@@ -143,10 +169,9 @@ PlanChoices choices_with(const PublishedRun& run, const Software& software,
   choices.microbatch = *run.micro_batch;
   choices.virtual_stages = run.vpp.value_or(1);
   choices.sequence_parallel = run.sequence_parallel.value_or(false) && *run.tp > 1;
-  choices.recompute = recompute_of(run, software);
-  choices.rerun_all = true;
+  choices.recompute = recompute_of(run, habits);
   if (run.has_option("no-overlap")) choices.overlap = false;
-  if (!software.wide_gradients) choices.gradient_precision = precision_of(run);
+  if (const auto gradients = gradients_of(run)) choices.gradient_precision = gradients;
   if (choices.pp == 1) choices.virtual_stages = 1;
   if (choices.virtual_stages > 1) choices.schedule = Schedule::Interleaved;
   if (run.stage_layers.size() == static_cast<std::size_t>(choices.pp) &&
@@ -170,19 +195,11 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   if (const auto why = missing_field(run)) return NotExpressed{*why};
   RunPlan plan;
   const Software* named = find_software(software, run.software);
-  plan.software = named ? *named : software.front();
-  if (!named) plan.assumed.push_back(fmt::format("software = {}", plan.software.name));
-  plan.software.attention = attention_of(run, plan.software.attention);
-  if (run.has_option("fused-loss")) plan.software.loss_launches = 1;
-  if (run.has_option("compile")) plan.software.compiled = true;
-  // fp16 training scales its loss and keeps fp16 gradients where nothing else is said.
-  if (run.precision == "fp16") plan.software.wide_gradients = false;
-  if (run.has_option("grad-fp32")) plan.software.wide_gradients = true;
-  if (run.has_option("grad-fp16") || run.has_option("grad-bf16") || run.has_option("mp-pure")) {
-    plan.software.wide_gradients = false;
-  }
-  plan.narrow_gradients_too = run.has_option("grad-unsharded") && plan.software.wide_gradients;
-  auto model = model_of(run, plan.software.dropout, plan.assumed);
+  const Software& used = named ? *named : software.front();
+  if (!named) plan.assumed.push_back(fmt::format("software = {}", used.name));
+  const RunHabits habits = habits_of(used.name, data);
+  plan.software = software_of(run, used);
+  auto model = model_of(run, habits.dropout, plan.assumed);
   if (auto* why = std::get_if<std::string>(&model)) return NotExpressed{std::move(*why)};
   plan.model = std::get<Model>(std::move(model));
   auto cluster = cluster_of(run, data);
@@ -190,7 +207,7 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   plan.cluster = std::get<Cluster>(std::move(cluster));
   plan.clock_share = clock_share(run);
   if (run.zero.value_or(0) > 0) plan.optimizer_owners = run.optimizer_shard.value_or(*run.dp);
-  plan.choices = choices_with(run, plan.software, plan.assumed);
+  plan.choices = choices_with(run, plan.software, habits, plan.assumed);
   plan.batch = {
       .global_batch = *run.global_batch, .sequence = *run.sequence, .precision = precision_of(run)};
   const auto problems = check_choices(plan.choices, plan.batch, plan.model, plan.cluster);

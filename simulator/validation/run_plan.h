@@ -20,9 +20,8 @@ struct RunPlan {
   Cluster cluster;
   PlanChoices choices;
   BatchChoice batch;
-  Software software;                  // with what the run itself says of kernels
+  Software software;                  // with what the run itself says of kernels and gradients
   std::int64_t optimizer_owners = 1;  // devices that share the state of a weight
-  bool narrow_gradients_too = false;  // 16-bit gradients are kept beside fp32 ones
   // The device's clocks as a share of what they are without a cap on power.
   double clock_share = 1;
   std::vector<std::string> assumed;  // what the run does not say, or we cannot express exactly

@@ -17,7 +17,12 @@ RunOutcome outcome_of(const PublishedRun& run, const ValidationSettings& setting
   }
   const RunPlan& plan = std::get<RunPlan>(expressed);
   outcome.assumed = plan.assumed;
-  outcome.prediction = predict(lower_run(plan, settings.fits), settings.fits);
+  auto lowered = lower_run(plan, settings.fits);
+  if (const auto* why = std::get_if<NotExpressed>(&lowered)) {
+    outcome.skipped = why->why;
+  } else {
+    outcome.prediction = predict(std::get<LoweredRun>(lowered), settings.fits);
+  }
   return outcome;
 }
 
@@ -98,7 +103,7 @@ Accuracy score(std::span<const RunOutcome> ran, std::span<const RunOutcome> fail
       continue;
     }
     ++result.predicted;
-    const Prediction& prediction = *outcome.prediction;
+    const RunPrediction& prediction = *outcome.prediction;
     count_fits(result.fitting, prediction.fits, true);
     if (outcome.run.peak_memory && outcome.run.memory_kind != MemoryKind::Unknown) {
       memory.push_back(

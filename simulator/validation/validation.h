@@ -22,7 +22,7 @@ namespace meshwright {
 // A run, and what we say of it or why we do not.
 struct RunOutcome {
   PublishedRun run;
-  std::optional<Prediction> prediction;
+  std::optional<RunPrediction> prediction;
   std::string skipped;               // the reason, where there is no prediction
   std::vector<std::string> assumed;  // see RunPlan
 };

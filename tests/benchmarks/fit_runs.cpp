@@ -65,11 +65,11 @@ double& number(State& state, const Parameter& parameter) {
   }
   for (Software& software : state.software) {
     if (software.name != parameter.owner) continue;
-    if (parameter.name == "row_passes") return software.row_passes;
-    if (parameter.name == "dispatch_s") return software.dispatch_s;
-    if (parameter.name == "kernel_gap_s") return software.kernel_gap_s;
-    if (parameter.name == "attention_share") return software.attention_share;
-    return software.step_s;
+    if (parameter.name == "row_passes") return software.prices.row_passes;
+    if (parameter.name == "dispatch_s") return software.step.dispatch_s;
+    if (parameter.name == "kernel_gap_s") return software.prices.kernel_gap_s;
+    if (parameter.name == "attention_share") return software.prices.attention_share;
+    return software.step.step_s;
   }
   throw std::logic_error("no such parameter: " + parameter.owner + " " + parameter.name);
 }
@@ -105,11 +105,11 @@ const std::string& owner_of(const Software& software) {
 Software software_of(const RunPlan& run, const State& state) {
   const Software& fitted = *find_software(state.software, owner_of(run.software));
   Software software = run.software;
-  software.row_passes = fitted.row_passes;
-  software.attention_share = fitted.attention_share;
-  software.dispatch_s = fitted.dispatch_s;
-  software.kernel_gap_s = fitted.kernel_gap_s;
-  software.step_s = fitted.step_s;
+  software.prices.row_passes = fitted.prices.row_passes;
+  software.prices.attention_share = fitted.prices.attention_share;
+  software.step.dispatch_s = fitted.step.dispatch_s;
+  software.prices.kernel_gap_s = fitted.prices.kernel_gap_s;
+  software.step.step_s = fitted.step.step_s;
   return software;
 }
 
@@ -123,7 +123,7 @@ State probed(State state, const std::string& kind) {
 }
 
 Slopes slopes_of(const PublishedRun& run, const RunPlan& plan, const State& state) {
-  const LoweredRun lowered = lower_run(plan, state.fits);
+  const LoweredRun lowered = std::get<LoweredRun>(lower_run(plan, state.fits));
   const auto log_time = [&](const State& at) {
     return std::log(predict_step(lowered, at.fits, software_of(plan, at)).value());
   };
@@ -270,11 +270,11 @@ void write(State state) {
     if (entry.contains("like")) continue;
     const Software& software = *find_software(state.software, entry["name"].get<std::string>());
     const auto rounded = [](double value) { return std::stod(fmt::format("{:.4g}", value)); };
-    entry["row_passes"] = rounded(software.row_passes);
-    entry["attention_share"] = rounded(software.attention_share);
-    entry["dispatch_s"] = rounded(software.dispatch_s);
-    entry["kernel_gap_s"] = rounded(software.kernel_gap_s);
-    entry["step_s"] = rounded(software.step_s);
+    entry["row_passes"] = rounded(software.prices.row_passes);
+    entry["attention_share"] = rounded(software.prices.attention_share);
+    entry["dispatch_s"] = rounded(software.step.dispatch_s);
+    entry["kernel_gap_s"] = rounded(software.prices.kernel_gap_s);
+    entry["step_s"] = rounded(software.step.step_s);
   }
   write_text_file(kData / "software.json", json.dump(1) + "\n");
 }

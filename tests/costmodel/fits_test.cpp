@@ -98,16 +98,16 @@ TEST_CASE("a software that is like another has its numbers but for those it name
   const Software& base = *find_software(all, "megatron-lm");
   Software like = *find_software(all, "megatron-deepspeed");
   CHECK(like.like == "megatron-lm");
-  CHECK(like.copies_gradients);
-  CHECK(like.transfer_buffers > base.transfer_buffers);
+  CHECK(like.memory.copies_gradients);
+  CHECK(like.memory.transfer_buffers > base.memory.transfer_buffers);
   like.name = base.name;
   like.like = "";
   like.also = base.also;
   like.sources = base.sources;
-  like.copies_gradients = base.copies_gradients;
-  like.communicator = base.communicator;
-  like.transfer_buffers = base.transfer_buffers;
-  like.gradient_buffers = base.gradient_buffers;
+  like.memory.copies_gradients = base.memory.copies_gradients;
+  like.memory.communicator = base.memory.communicator;
+  like.memory.transfer_buffers = base.memory.transfer_buffers;
+  like.memory.gradient_buffers = base.memory.gradient_buffers;
   CHECK(like == base);
 }
 
@@ -135,15 +135,16 @@ TEST_CASE("a software file with a mistake is refused by name") {
 
 TEST_CASE("prices say whether they were fitted or come from a formula") {
   const Fits fits = read_fits(kData / "fits.json");
-  const Software software = *find_software(read_software(kData / "software.json"), "meshwright");
+  const auto software = read_software(kData / "software.json");
+  const SoftwarePrices& prices = find_software(software, "meshwright")->prices;
   const Cluster a100 = find_cluster("a100-80:2x8", kData);
-  const FittedCosts fitted(a100, fits, software);
+  const FittedCosts fitted(a100, fits, prices);
   CHECK(fitted.kernel(addition(1000), Precision::BF16, DeviceId(0)).origin == PriceOrigin::Fitted);
   Transfer all{.kind = TransferKind::AllReduce, .count = 1000};
   for (std::size_t i = 0; i < 16; ++i) all.group.emplace_back(i);
   CHECK(fitted.transfer(all, Precision::BF16).origin == PriceOrigin::Fitted);
   const Cluster other{.name = "other", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
-  const FittedCosts formula(other, fits, software);
+  const FittedCosts formula(other, fits, prices);
   CHECK(formula.kernel(addition(1000), Precision::FP16, DeviceId(0)).origin ==
         PriceOrigin::Formula);
   CHECK(formula.transfer({.group = {DeviceId(0)}, .count = 5}, Precision::FP16).time == Seconds(0));
@@ -151,7 +152,7 @@ TEST_CASE("prices say whether they were fitted or come from a formula") {
 
 TEST_CASE("a software that moves memory twice takes twice as long after the launch") {
   const Cluster one{.name = "one", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
-  Software software{.name = "s"};
+  SoftwarePrices software;
   const auto time = [&] {
     return FittedCosts(one, Fits(), software)
         .kernel(addition(1'000'000), Precision::FP16, DeviceId(0))
@@ -172,7 +173,7 @@ TEST_CASE("a software that moves memory twice takes twice as long after the laun
 
 TEST_CASE("sums of the forward may be part of another kernel, a loss may be many") {
   const Cluster one{.name = "one", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
-  Software software{.name = "s", .loss_launches = 7};
+  SoftwarePrices software{.loss_launches = 7};
   const auto launches = [&](KernelKind kind, KernelPart part) {
     Kernel kernel = addition(1000);
     kernel.kind = kind;

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "costmodel/price/fitted_costs.h"
-#include "simulator/report/software_run.h"
+#include "simulator/report/predict.h"
 
 namespace meshwright {
 namespace {
@@ -49,11 +49,15 @@ std::string reason_after(const std::function<void(PublishedRun&)>& change) {
   return reason(run);
 }
 
+LoweredRun lowered_run(const RunPlan& plan, const Fits& fits) {
+  return std::get<LoweredRun>(lower_run(plan, fits));
+}
+
 RunOutcome outcome(const std::string& id, double measured, double predicted) {
   PublishedRun run = small_run();
   run.id = id;
   run.step = Seconds(measured);
-  return {.run = run, .prediction = Prediction{.step = Seconds(predicted)}};
+  return {.run = run, .prediction = RunPrediction{.step = Seconds(predicted)}};
 }
 
 }  // namespace
@@ -152,7 +156,7 @@ TEST_CASE("a run is expressed as model, cluster and choices") {
   CHECK(plan.choices.gradient_precision == Precision::BF16);
   CHECK(plan.choices.kernels == KernelSet::Eager);
   CHECK(plan.software.name == "megatron-core");
-  CHECK(plan.software.attention == AttentionKernel::Flash2);
+  CHECK(plan.software.prices.attention == AttentionKernel::Flash2);
   CHECK(plan.batch.precision == Precision::BF16);
   CHECK(plan.clock_share == 1);
   CHECK(plan.assumed.empty());
@@ -213,10 +217,16 @@ TEST_CASE("heads that a run does not state are those of other runs of its model"
 }
 
 TEST_CASE("buffers of fp32 gradients are twice as large as of 16-bit ones") {
-  Software software{.transfer_buffers = 1_GiB, .gradient_buffers = 2_GiB};
-  CHECK(overheads_of(software).transfer_buffers == 5_GiB);
-  software.wide_gradients = false;
-  CHECK(overheads_of(software).transfer_buffers == 3_GiB);
+  const RunPlan run = plan_of(small_run());
+  Software software = run.software;
+  software.memory.transfer_buffers = 1_GiB;
+  software.memory.gradient_buffers = 2_GiB;
+  const Setting setting = make_setting(run.model, run.cluster, software, Fits());
+  Plan plan = std::get<Plan>(plan_of(run.choices, run.batch, setting));
+  plan.gradient_precision = Precision::FP32;
+  CHECK(overheads_of(plan, setting).transfer_buffers == 5_GiB);
+  plan.gradient_precision = Precision::FP16;
+  CHECK(overheads_of(plan, setting).transfer_buffers == 3_GiB);
 }
 
 TEST_CASE("a run says whether its loss is fused, and its kernels compiled") {
@@ -224,8 +234,8 @@ TEST_CASE("a run says whether its loss is fused, and its kernels compiled") {
   run.options = {"fused-loss", "compile"};
   const RunPlan plan = plan_of(run);
   CHECK(plan.choices.kernels == KernelSet::Flash);
-  CHECK(plan.software.compiled);
-  CHECK_FALSE(plan_of(small_run()).software.compiled);
+  CHECK(plan.software.prices.compiled);
+  CHECK_FALSE(plan_of(small_run()).software.prices.compiled);
 }
 
 TEST_CASE("what is recomputed selectively depends on the software") {
@@ -243,7 +253,7 @@ TEST_CASE("the attention kernel is the run's own, or the software's") {
     run.attention = std::move(attention);
     run.options = std::move(options);
     run.software = std::move(software);
-    return plan_of(run).software.attention;
+    return plan_of(run).software.prices.attention;
   };
   CHECK(kernel("flash", {"flash1"}, "fsdp") == AttentionKernel::Flash1);
   CHECK(kernel("fused", {"cudnn-attn"}, "fsdp") == AttentionKernel::Newest);
@@ -299,13 +309,13 @@ TEST_CASE("many micro-batches are predicted from few as if all were played") {
   run.schedule = "1f1b";
   run.global_batch = 2 * 11;  // 11 micro-batches a replica: 2 x 2 + 1 are played, and 2 more
   const RunPlan plan = plan_of(run);
-  const LoweredRun lowered = lower_run(plan, fits);
-  REQUIRE(!lowered.more.programs.empty());
+  const LoweredRun lowered = lowered_run(plan, fits);
+  REQUIRE(lowered.more);
   CHECK(lowered.rounds == 3);
   LoweredRun whole{.run = plan};
-  const FittedCosts costs(plan.cluster, fits, plan.software);
-  whole.few = represent(
-      plan.model, resolve(plan.choices, plan.batch, plan.model, plan.cluster, costs), plan.cluster);
+  const Setting setting = make_setting(plan.model, plan.cluster, plan.software, fits);
+  whole.few.plan = std::get<Plan>(plan_of(plan.choices, plan.batch, setting));
+  whole.few.represented = represent(plan.model, whole.few.plan, plan.cluster);
   const double step = predict_step(whole, fits, plan.software).value();
   CHECK(predict_step(lowered, fits, plan.software).value() == Approx(step).epsilon(0.002));
 }
@@ -313,22 +323,22 @@ TEST_CASE("many micro-batches are predicted from few as if all were played") {
 TEST_CASE("memory is predicted as the source counts it") {
   const Fits fits = read_fits(kData / "fits.json");
   RunPlan plan = plan_of(small_run());
-  plan.software.context = 100_MiB;
-  plan.software.communicator = 10_MiB;
-  const Prediction prediction = predict(lower_run(plan, fits), fits);
+  plan.software.memory.context = 100_MiB;
+  plan.software.memory.communicator = 10_MiB;
+  const RunPrediction prediction = predict(lowered_run(plan, fits), fits);
   CHECK(prediction.allocated > 0_B);
   CHECK(memory_of(prediction, MemoryKind::Allocated) == prediction.allocated);
   CHECK(memory_of(prediction, MemoryKind::Reserved) >= prediction.allocated);
   // Groups: all devices, dp, tp.
   CHECK(memory_of(prediction, MemoryKind::Driver) == prediction.reserved + 130_MiB);
   CHECK(prediction.fits == Fit::Yes);
-  plan.software.transfer_buffers = 3_GiB;
-  CHECK(predict(lower_run(plan, fits), fits).allocated == prediction.allocated + 3_GiB);
-  plan.software.transfer_buffers = 0_B;
-  plan.software.context = 77_GiB;
-  CHECK(predict(lower_run(plan, fits), fits).fits == Fit::Close);
-  plan.software.context = 90_GiB;
-  CHECK(predict(lower_run(plan, fits), fits).fits == Fit::No);
+  plan.software.memory.transfer_buffers = 3_GiB;
+  CHECK(predict(lowered_run(plan, fits), fits).allocated == prediction.allocated + 3_GiB);
+  plan.software.memory.transfer_buffers = 0_B;
+  plan.software.memory.context = 77_GiB;
+  CHECK(predict(lowered_run(plan, fits), fits).fits == Fit::Close);
+  plan.software.memory.context = 90_GiB;
+  CHECK(predict(lowered_run(plan, fits), fits).fits == Fit::No);
 }
 
 TEST_CASE("a score counts, ranks within groups and averages") {
