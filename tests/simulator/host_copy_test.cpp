@@ -161,10 +161,8 @@ TEST_CASE("a program with copies is printed, hashed and traced with them") {
   const Cluster cluster = with_hosts(1, 1);
   const std::vector<Program> programs = {there_and_back(0)};
   const std::string trace = trace_text(programs, simulate(programs, costs_on(cluster)));
-  CHECK(
-      trace.find(
-          R"("dur":1000000.000,"name":"copy to host kept","cat":"copy","args":{"bytes":1000000000})") !=
-      std::string::npos);
+  CHECK(trace.find(R"("dur":1000000.000,"name":"copy to host kept","cat":"copy",)"
+                   R"("args":{"kind":"to host","bytes":1000000000})") != std::string::npos);
 }
 
 TEST_CASE("copies of the wrong size or between the wrong places are refused") {
