@@ -18,6 +18,7 @@
 #include "executor/cpu/kernels.h"
 #include "executor/train.h"
 #include "simulator/program/check_program.h"
+#include "simulator/report/measured_timeline.h"
 #include "simulator/report/predict.h"
 #include "simulator/report/trace_file.h"
 
@@ -150,11 +151,8 @@ Seconds median_time(const RunResult& result) {
   return times[times.size() / 2];
 }
 
-Report measured_report(const Prepared& prepared, const RunResult& result) {
-  return summarize(prepared.programs, result.timeline, prepared.cluster, prepared.overheads);
-}
-
-nlohmann::ordered_json result_json(const Prepared& prepared, const RunResult& result) {
+nlohmann::ordered_json result_json(const Prepared& prepared, const RunResult& result,
+                                   const Report& measured) {
   nlohmann::ordered_json losses = nlohmann::ordered_json::array();
   for (const StepResult& step : result.steps) losses.push_back(step.loss);
   return {{"devices", prepared.programs.size()},
@@ -164,14 +162,13 @@ nlohmann::ordered_json result_json(const Prepared& prepared, const RunResult& re
           {"peak_bytes", largest_peak(result).value()},
           {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()},
           {"predicted", report_json(prepared.predicted)},
-          {"measured", report_json(measured_report(prepared, result))}};
+          {"measured", report_json(measured)}};
 }
 
-std::string result_text(const Prepared& prepared, const RunResult& result) {
+std::string result_text(const Prepared& prepared, const RunResult& result, const Report& measured) {
   return fmt::format("{} devices, {} steps of {} each (the middle one), last loss {:.10g}\n{}",
                      prepared.programs.size(), result.steps.size(), to_text(median_time(result)),
-                     result.steps.back().loss,
-                     comparison_text(prepared.predicted, measured_report(prepared, result)));
+                     result.steps.back().loss, comparison_text(prepared.predicted, measured));
 }
 
 void train(const RunCommandOptions& options, const Session& session) {
@@ -195,11 +192,12 @@ void train(const RunCommandOptions& options, const Session& session) {
   const RunResult result = run_threads(
       prepared.programs, settings, {.steps = options.steps}, random_weights(options.seed), data, {},
       [&](std::int64_t step, const StepResult& done) { log.add(step, done); });
-  if (options.trace) {
-    write_text_file(*options.trace, trace_text(prepared.programs, result.timeline));
-  }
-  session.json ? print_json(result_json(prepared, result))
-               : print_text(result_text(prepared, result));
+  const Timeline timeline = with_waiting_idle(prepared.programs, result.timeline);
+  if (options.trace) write_text_file(*options.trace, trace_text(prepared.programs, timeline));
+  const Report measured =
+      summarize(prepared.programs, timeline, prepared.cluster, prepared.overheads);
+  session.json ? print_json(result_json(prepared, result, measured))
+               : print_text(result_text(prepared, result, measured));
 }
 
 }  // namespace

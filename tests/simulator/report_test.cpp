@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "simulator/engine/simulate.h"
+#include "simulator/report/measured_timeline.h"
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/simulator/program_builder.h"
 #include "tests/simulator/random_programs.h"
@@ -204,6 +205,28 @@ TEST_CASE("a broadcast passes along its group") {
   CHECK(report.devices[1].received_bytes == 40);
   CHECK(report.devices[2].sent_bytes == 0);
   CHECK(report.devices[2].received_bytes == 40);
+}
+
+TEST_CASE("in a measured timeline a device that waits for another is idle") {
+  // Both send one number around; the second one comes 2 s later.
+  std::vector<Program> programs;
+  for (const std::size_t device : {0, 1}) {
+    ProgramBuilder builder(device);
+    const BufferId buffer = builder.buffer("x", 1, Component::Activations);
+    builder.transfer({.group = device_ids({0, 1}), .count = 1}, "ring", {buffer});
+    programs.push_back(builder.program());
+  }
+  Timeline measured{.devices = {{.device = DeviceId(0), .tasks = {{1.0_s, 4.0_s}}},
+                                {.device = DeviceId(1), .tasks = {{3.0_s, 4.0_s}}}},
+                    .step = 4.0_s};
+  Timeline timeline = with_waiting_idle(programs, measured);
+  CHECK(timeline.devices[0].tasks[0] == TaskSpan{3.0_s, 4.0_s});
+  CHECK(timeline.devices[1].tasks[0] == TaskSpan{3.0_s, 4.0_s});
+  // One that did not wait has nothing left.
+  measured.devices[0].tasks[0].finish = 2.0_s;
+  timeline = with_waiting_idle(programs, measured);
+  CHECK(timeline.devices[0].tasks[0] == TaskSpan{2.0_s, 2.0_s});
+  CHECK(timeline.step == 4.0_s);
 }
 
 }  // namespace meshwright
