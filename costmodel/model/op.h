@@ -16,7 +16,7 @@ namespace meshwright {
 enum class OpKind {
   Embedding,        // (index [i..]; table [rows, f..]) -> [i.., f..]
   RelativeBias,     // (; table [buckets, heads]) -> [heads, queries, keys]
-  Matmul,           // (x; weight, bias?) -> y: sums over the dimensions y does not have
+  Matmul,           // (x [n.., in..]; weight [out.., in..] or [in.., out..], bias?) -> [n.., out..]
   ExpertMatmul,     // (x, chosen expert; weight [experts, ..]): as Matmul, the expert chosen by row
   LayerNorm,        // (x; gain, bias?) over the dimensions of the gain
   RmsNorm,          // (x; gain) over the dimensions of the gain

@@ -1,6 +1,7 @@
 #include "costmodel/model/graph_file.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/presets.h"
@@ -116,6 +117,17 @@ TEST_CASE("a graph file cut off anywhere is refused") {
 // Each op of a file of its own, with tensors to choose from.
 TEST_CASE("operands that a kind of op cannot take are refused") {
   const auto problem = [](const std::string& op) {
+    std::string weights;  // a weight that no op uses would be refused
+    for (const auto& [name, dims] : std::map<std::string, std::string>{{"w0", ""},
+                                                                       {"wh", "\"h\""},
+                                                                       {"whalf", "\"half\""},
+                                                                       {"weh", "\"e\", \"h\""},
+                                                                       {"whe", "\"h\", \"e\""},
+                                                                       {"we", "\"e\""}}) {
+      if (op.find("\"" + name + "\"") == op.npos) continue;
+      weights += (weights.empty() ? "" : ", ") + ("{\"name\": \"" + name) + "\", \"dims\": [" +
+                 dims + "]}";
+    }
     const std::string text = R"({"format": "meshwright-graph", "version": 1, "name": "ops",
       "dims": [{"name": "b", "size": "batch"}, {"name": "s", "size": "sequence"},
                {"name": "h", "size": 8}, {"name": "half", "size": 4}, {"name": "e", "size": 2},
@@ -123,10 +135,15 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
       "inputs": [{"name": "x", "dims": ["b", "s", "h"]}, {"name": "scalar", "dims": []},
                  {"name": "choices", "dims": ["b", "s", "e"]},
                  {"name": "i", "dims": ["b", "s"], "element": "index"},
-                 {"name": "bs", "dims": ["b", "s"]},
+                 {"name": "bs", "dims": ["b", "s"]}, {"name": "sbh", "dims": ["s", "b", "h"]},
+                 {"name": "bhs", "dims": ["b", "h", "s"]}, {"name": "sh", "dims": ["s", "h"]},
+                 {"name": "heads", "dims": ["b", "s", "e", "h"]},
+                 {"name": "few", "dims": ["b", "s", "e", "half"]},
+                 {"name": "mixed", "dims": ["s", "b", "e", "h"]},
+                 {"name": "is", "dims": ["s"], "element": "index"},
                  {"name": "none", "dims": [], "element": "index"}],
-      "weights": [{"name": "w0", "dims": []}, {"name": "wh", "dims": ["h"]},
-                  {"name": "whalf", "dims": ["half"]}, {"name": "weh", "dims": ["e", "h"]}],
+      "weights": [)" + weights +
+                             R"(],
       "ops": [{"name": "o", )" +
                              op + "}]}";
     try {
@@ -144,13 +161,13 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
   };
   const std::string bsh = R"("b", "s", "h")";
   CHECK(one("embedding", R"("i")", R"("weh")", bsh) == "accepted");
-  CHECK(one("embedding", R"("x")", R"("weh")", bsh) == "g: op o: the input must be an index");
+  CHECK(one("embedding", R"("x")", R"("weh")", bsh) == "g: op o: x must be an index");
   CHECK(one("embedding", R"("i")", R"("w0")", R"("b", "s")") ==
         "g: op o: the output must have the dimensions of the index and of a row of the table");
   CHECK(one("relative_bias", "", R"("wh")", bsh) ==
         "g: op o: the output must be [heads, queries, keys] with the heads of the table");
   CHECK(one("expert_matmul", R"("x", "bs")", R"("weh")", R"("b", "s")") ==
-        "g: op o: the second input must be an index over dimensions of the first");
+        "g: op o: bs must be an index");
   CHECK(one("expert_matmul", R"("x", "none")", R"("weh")", R"("b", "s")") ==
         "g: op o: the second input must be an index over dimensions of the first");
   CHECK(one("expert_matmul", R"("x", "i")", R"("weh")", R"("b", "s")") ==
@@ -158,14 +175,32 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
   CHECK(one("rms_norm", R"("x")", R"("wh")", bsh) == "accepted");
   CHECK(one("rms_norm", R"("x")", "", bsh) == "g: op o: expected 1 weights, found 0");
   CHECK(one("rms_norm", R"("x")", R"("whalf")", bsh) ==
-        "g: op o: the gain must have dimensions of the input");
+        "g: op o: the gain must have the last dimensions of the input");
+  CHECK(one("rms_norm", R"("bhs")", R"("wh")", R"("b", "h", "s")") ==
+        "g: op o: the gain must have the last dimensions of the input");
+  CHECK(one("rms_norm", R"("x")", R"("w0")", bsh) ==
+        "g: op o: the gain must have the last dimensions of the input");
+  CHECK(one("rms_norm", R"("x")", R"("wh")", bsh, R"(, "epsilon": -1)") ==
+        "g: op o: epsilon: expected at least 0, found -1");
   CHECK(one("layer_norm", R"("x")", R"("wh", "w0")", bsh) ==
         "g: op o: the bias must have the dimensions of the gain");
   CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 8)") == "accepted");
   CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 9)") ==
         "g: op o: 9 of 8 entries cannot be rotated");
   CHECK(one("rope", R"("scalar")", "", "", R"(, "rotated": 0)") ==
+        "g: op o: the input must be [batch, sequence, .., size]");
+  CHECK(one("rope", R"("bhs")", "", R"("b", "h", "s")", R"(, "rotated": 0)") ==
         "g: op o: the last dimension of the input must have a fixed size");
+  CHECK(one("rope", R"("sbh")", "", R"("s", "b", "h")", R"(, "rotated": 0)") ==
+        "g: op o: the batch must come first");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "theta": 0)") ==
+        "g: op o: theta: expected more than 0, found 0");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "factor": -2)") ==
+        "g: op o: factor: expected more than 0, found -2");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "low_factor": 4)") ==
+        "g: op o: low_factor and high_factor: expected 0 < low < high, found 4 and 4");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "original_positions": 0)") ==
+        "g: op o: original_positions: expected at least 1, found 0");
   CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": -1)") ==
         "g: ops[0].rotated: expected a whole number from 0 to 1099511627776, found -1");
   CHECK(one("dropout", R"("x")", "", bsh, R"(, "probability": 1)") ==
@@ -176,23 +211,42 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
   CHECK(one("activation", R"("x")", "", R"("b", "s")", R"(, "function": "gelu")") ==
         "g: op o: the output must have the dimensions of the input");
   CHECK(one("gated_activation", R"("choices", "x")", "", bsh, R"(, "function": "silu")") ==
-        "g: op o: the gate's dimensions must be among those of the second input and of the output");
+        "g: op o: the gate's dimensions must be among those of the second input, in their order, "
+        "and the output must have all of them");
+  CHECK(one("gated_activation", R"("sbh", "x")", "", bsh, R"(, "function": "silu")") ==
+        "g: op o: the gate's dimensions must be among those of the second input, in their order, "
+        "and the output must have all of them");
   CHECK(one("add", R"("x", "bs")", "", bsh) == "accepted");
+  CHECK(one("add", R"("x", "i")", "", bsh) == "g: op o: i must be of real numbers, not an index");
   CHECK(one("add", R"("x")", "", bsh) == "g: op o: expected two operands");
   CHECK(one("add", R"("x", "choices")", "", bsh) ==
         "g: op o: every operand's dimensions must be among the output's");
   CHECK(one("add", R"("bs", "bs")", "", bsh) ==
         "g: op o: every dimension of the output must be one of an operand");
-  CHECK(one("attention", R"("bs", "bs", "bs")", "", R"("b", "s")",
-            R"(, "causal": true, "scale": 1)") ==
+  const auto attention = [&](const std::string& qkv, const std::string& result) {
+    return one("attention", qkv, "", result, R"(, "causal": true, "scale": 1)");
+  };
+  const std::string bseh = R"("b", "s", "e", "h")";
+  CHECK(attention(R"("heads", "heads", "heads")", bseh) == "accepted");
+  CHECK(attention(R"("heads", "heads", "few")", R"("b", "s", "e", "half")") == "accepted");
+  CHECK(attention(R"("x", "x", "x")", bsh) ==
         "g: op o: queries, keys and values must be [batch, sequence, heads.., size]");
-  CHECK(one("attention", R"("x", "x", "x")", "", bsh, R"(, "causal": true, "scale": 1)") ==
-        "accepted");
-  CHECK(one("attention", R"("x", "choices", "x")", "", bsh, R"(, "causal": true, "scale": 1)") ==
+  CHECK(attention(R"("heads", "few", "heads")", bseh) ==
         "g: op o: queries, keys and values must agree in batch, sequence and size");
-  CHECK(
-      one("attention", R"("x", "x", "x")", "", R"("b", "s")", R"(, "causal": true, "scale": 1)") ==
-      "g: op o: the output must be the queries' shape with the values' size");
+  CHECK(attention(R"("heads", "heads", "heads")", R"("b", "e", "s", "h")") ==
+        "g: op o: the output must be the queries' shape with the values' size");
+  CHECK(attention(R"("mixed", "mixed", "mixed")", R"("s", "b", "e", "h")") ==
+        "g: op o: the batch must come first");
+  CHECK(one("matmul", R"("x")", R"("whe")", R"("b", "s", "e")") == "accepted");
+  CHECK(one("matmul", R"("x")", R"("weh", "we")", R"("b", "s", "e")") == "accepted");
+  CHECK(one("matmul", R"("x")", R"("weh")", R"("b", "e", "s")") ==
+        "g: op o: the output must be [b, s, e], the rows of the input and columns of the weight");
+  CHECK(one("matmul", R"("bhs")", R"("weh")", R"("b", "s", "e")") ==
+        "g: op o: the dimensions summed over must come last in the input: [b, s, h]");
+  CHECK(one("matmul", R"("x")", R"("weh", "wh")", R"("b", "s", "e")") ==
+        "g: op o: the bias must be [e]");
+  CHECK(one("matmul", R"("heads")", R"("whe")", R"("b", "s")") ==
+        "g: op o: the weight must be [e, h]");
   CHECK(one("split", R"("x")", "", R"("b", "s", "half")", R"(, "axis": "h")") ==
         "g: op o: the pieces add up to 4, but h is 8");
   CHECK(one("split", R"("x")", "", R"("half")", R"(, "axis": "h")") ==
@@ -201,6 +255,8 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
         "g: op o: the dimension that is cut is not the input's");
   CHECK(one("split", R"("x")", "", R"("b", "h")", R"(, "axis": "s")") ==
         "g: op o: the dimension that is cut must have a fixed size");
+  CHECK(one("split", R"("x")", "", R"("s", "b", "half")", R"(, "axis": "h")") ==
+        "g: op o: a piece must have the input's dimensions, with another for the one cut");
   CHECK(one("concat", R"("bs")", R"("w0")", R"("b", "s", "e")", R"(, "axis": "e")") == "accepted");
   CHECK(one("concat", R"("bs", "bs")", "", R"("b", "s", "three")", R"(, "axis": "three")") ==
         "g: op o: the pieces add up to 2, but three is 3");
@@ -211,13 +267,20 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
   CHECK(one("select_first", R"("x")", "", R"("b", "h")") == "accepted");
   CHECK(one("select_first", R"("x")", "", R"("b", "s")") ==
         "g: op o: the output must be the input without its second dimension");
-  CHECK(one("dispatch", R"("x", "bs")", "", bsh) ==
+  CHECK(one("select_first", R"("sbh")", "", R"("s", "h")") == "g: op o: the batch must come first");
+  CHECK(one("dispatch", R"("x", "i")", "", R"("b", "h")") ==
         "g: op o: the output must have the dimensions of the index and the last of the input");
   CHECK(one("combine", R"("x", "bs")", "", R"("b", "h")") == "accepted");
   CHECK(one("combine", R"("x", "bs")", "", R"("b", "s")") ==
         "g: op o: the share must have all dimensions of the input but the last, the output all but "
         "the choices");
-  CHECK(one("cross_entropy", R"("x", "bs")", "", "") ==
+  CHECK(one("cross_entropy", R"("x", "i")", "", "") == "accepted");
+  CHECK(one("cross_entropy", R"("x", "bs")", "", "") == "g: op o: bs must be an index");
+  CHECK(one("cross_entropy", R"("x", "is")", "", "") ==
+        "g: op o: the labels must be an index over all dimensions of the logits but the last");
+  CHECK(one("cross_entropy", R"("sh", "is")", "", "") ==
+        "g: op o: the labels must have the batch: a loss is of samples");
+  CHECK(one("cross_entropy", R"("bs", "none")", "", "") ==
         "g: op o: the labels must be an index over all dimensions of the logits but the last");
   CHECK(one("generic", R"("x")", R"("wh")", R"("b")", R"(, "what": "a scan")") == "accepted");
   CHECK(one("generic", R"("x")", "", R"("b", "b")", R"(, "what": "a scan")") ==
@@ -228,9 +291,35 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
                    element + "\"}]");
   };
   CHECK(router(R"("b", "s", "e")", "index") == "accepted");
-  CHECK(router(R"("b", "s", "e")", "real") == "g: op o: the second output must be an index");
+  CHECK(router(R"("b", "s", "e")", "real") == "g: op o: the output q must be an index");
   CHECK(router(R"("b", "e")", "index") ==
         "g: op o: the outputs must have the input's dimensions, with the choices for the experts");
+}
+
+TEST_CASE("what is computed for nothing is refused, and so is a loss that goes on") {
+  const std::string scale = R"(, {"kind": "scale", "name": "dead", "inputs": ["y"], "factor": 2,
+    "outputs": [{"name": "z", "dims": ["batch", "out"]}]})";
+  const std::string more = R"(, {"kind": "scale", "name": "last", "inputs": ["y"], "factor": 2,
+    "outputs": [{"name": "end", "dims": ["batch", "out"]}]})";
+  const std::string end = R"("dims": ["batch", "out"]}]})";
+  check_refused(replaced(end + "]", end + scale + more + "]"),
+                "g.json: op dead: no op reads z: leave it out");
+  check_refused(replaced(R"({"name": "w", "dims": ["out", "in"]})",
+                         R"({"name": "w", "dims": ["out", "in"]}, {"name": "v", "dims": ["in"]})"),
+                "g.json: weight v: no op uses it: leave it out");
+  check_refused(replaced(R"("size": 4)", R"("size": "batch")"),
+                "g.json: weights[0].dims: a weight has neither batch nor sequence");
+  check_refused(replaced(R"({"name": "out", "size": 8})",
+                         R"({"name": "out", "size": 8}, {"name": "b2", "size": "batch"})"),
+                "g.json: dimension b2: there is a batch already, batch");
+  const std::string losses = R"(, {"kind": "cross_entropy", "name": "loss", "inputs": ["y", "l"],
+    "outputs": [{"name": "loss", "dims": []}]}, {"kind": "scale", "name": "half", "factor": 0.5,
+    "inputs": ["loss"], "outputs": [{"name": "half", "dims": []}]}])";
+  std::string text = replaced(end + "]", end + losses);
+  const std::string x = R"({"name": "x", "dims": ["batch", "in"]})";
+  text.replace(text.find(x), x.size(),
+               x + R"(, {"name": "l", "dims": ["batch"], "element": "index"})");
+  check_refused(text, "g.json: op loss: a loss is the end of a graph, and another op reads it");
 }
 
 TEST_CASE("unreadable model files are told apart") {
