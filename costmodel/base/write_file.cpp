@@ -89,16 +89,6 @@ std::optional<FileDescriptor> already_open(const struct stat& status) {
   return std::nullopt;
 }
 
-// Short, so that it fits wherever the file's own name does; nobody can guess it and stand a link
-// of that name in the way.
-std::string random_name() {
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    throw std::system_error(errno, std::generic_category(), "random numbers");
-  }
-  return fmt::format(".meshwright-{:016x}", number);
-}
-
 // A new file beside the one it is to replace; removed again unless it did.
 class Replacement {
  public:
@@ -136,7 +126,7 @@ class Replacement {
 
   FileDescriptor create(mode_t mode) {
     constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    const std::string name = random_name();
+    const std::string name = random_file_name();
     FileDescriptor partial(::openat(folder_.number(), name.c_str(), kNew, mode));
     if (!partial.is_open()) fail_write(file_, errno);
     name_ = name;
@@ -164,6 +154,14 @@ FileDescriptor open_lines(const fs::path& file) {
 
 FileDescriptor::~FileDescriptor() {
   if (is_open()) ::close(number_);
+}
+
+std::string random_file_name() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    throw std::system_error(errno, std::generic_category(), "random numbers");
+  }
+  return fmt::format(".meshwright-{:016x}", number);
 }
 
 void write_text_file(const fs::path& file, std::string_view text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace meshwright {
@@ -24,6 +25,10 @@ class FileDescriptor {
 // and is on the disk before it takes the old one's place; one that nobody may write is refused, to
 // root as well. Throws std::system_error that names the file.
 void write_text_file(const std::filesystem::path& file, std::string_view text);
+
+// Of a file that is made under another name first: short, so that it fits wherever the file's own
+// name does, and nobody can guess it and stand a link of that name in the way.
+std::string random_file_name();
 
 // Throws what writing there would throw, as far as that is known without touching anything: for
 // what is written only after hours of work.

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "costmodel/base/input_error.h"
+#include "costmodel/base/write_file.h"
 #include "costmodel/profile/database_error.h"
 #include "costmodel/profile/profile_schema.h"
 
@@ -135,7 +136,9 @@ void check_contents(SQLite::Database& database, const fs::path& file) {
                                              version, ProfileDb::kVersion)));
   }
   if (version < 1) throw_damaged(file, fmt::format("version {}", version));
-  SQLite::Statement check(database, "PRAGMA quick_check(1)");
+  // Not quick_check, which does not see a page in another one's place: its rows would be lost. 40
+  // ms for 100,000 rows.
+  SQLite::Statement check(database, "PRAGMA integrity_check(1)");
   check.executeStep();
   const std::string found = check.getColumn(0).getString();
   if (found != "ok") throw_damaged(file, found);
@@ -171,9 +174,7 @@ std::unique_ptr<SQLite::Database> open_to_read(const fs::path& file) {
 
 // The file appears whole: it is made under another name first.
 void make_file(const fs::path& file) {
-  fs::path part = file;
-  part += fmt::format(".part-{}", ::getpid());
-  fs::remove(part);
+  const fs::path part = file.parent_path() / random_file_name();
   try {
     SQLite::Database database(part, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     for (const std::string& statement : schema_statements()) database.exec(statement);

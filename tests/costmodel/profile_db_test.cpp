@@ -170,6 +170,27 @@ TEST_CASE("damaged and truncated files give the truth or an error, and never cha
   }
 }
 
+TEST_CASE("a page in another one's place is found: no row is lost in silence") {
+  const TemporaryFolder folder;
+  Profile profile = small_profile();
+  for (std::int64_t i = 1; i <= 600; ++i) {
+    profile.kernels.push_back(kernel_time(KernelKind::Add, {i}, 1e-6 * static_cast<double>(i)));
+  }
+  profile = sorted(profile);
+  const std::string golden = bytes_of(written(folder, profile));
+  constexpr std::size_t kPage = 4096;
+  const std::size_t pages = golden.size() / kPage;
+  REQUIRE(pages > 20);
+  std::mt19937 random(7);
+  for (int i = 0; i < cases(300, 2000); ++i) {
+    const std::size_t from = random() % pages, to = random() % pages;
+    CAPTURE(from, to);
+    std::string bytes = golden;
+    bytes.replace(to * kPage, kPage, golden, from * kPage, kPage);
+    check_honest(folder.write("copied.db", bytes), profile);
+  }
+}
+
 TEST_CASE("a file that may not be written is read, and not written") {
   const TemporaryFolder folder;
   const fs::path file = written(folder, small_profile());

@@ -71,7 +71,7 @@ TEST_CASE("eight processes make and write one profile at the same time") {
   CHECK(ProfileDb::read(file) == sorted(expected));
   // Nothing is left of the making.
   for (const auto& entry : fs::directory_iterator(folder.path())) {
-    CHECK(entry.path().string().find(".part-") == std::string::npos);
+    CHECK(entry.path().string().find(".meshwright-") == std::string::npos);
   }
 }
 
