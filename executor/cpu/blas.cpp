@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
+#include "executor/cpu/blas_kernels.h"
 #include "executor/environment_error.h"
 
 namespace meshwright {
@@ -32,7 +32,7 @@ blasint stride_of(const Matrix<Real>& matrix) {
 struct Blas {
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;
-  std::string name;
+  std::string name, kernels;
 };
 
 void* find_symbol(void* library, const char* name) {
@@ -41,22 +41,47 @@ void* find_symbol(void* library, const char* name) {
   return symbol;
 }
 
+template <class Function>
+Function* find_function(void* library, const char* name) {
+  return reinterpret_cast<Function*>(find_symbol(library, name));
+}
+
+void* open_library() {
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (library) return library;
+  throw EnvironmentError(std::string("OpenBLAS cannot be loaded (package libopenblas0-pthread): ") +
+                         ::dlerror());
+}
+
+std::string kernels_of(void* library) {
+  return find_function<decltype(openblas_get_corename)>(library, "openblas_get_corename")();
+}
+
+// The library takes its kernels when it is loaded, so better ones need a second time. What a person
+// asks for is taken.
+void* open_with_best_kernels() {
+  constexpr const char* kWish = "OPENBLAS_CORETYPE";
+  void* library = open_library();
+  const auto better = better_kernels(kernels_of(library), vectors_of_this_processor());
+  if (!better || std::getenv(kWish)) return library;
+  ::dlclose(library);
+  ::setenv(kWish, std::string(*better).c_str(), 1);
+  return open_library();
+}
+
 Blas load_blas() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    throw EnvironmentError(
-        std::string("OpenBLAS cannot be loaded (package libopenblas0-pthread): ") + ::dlerror());
-  }
-  const auto config =
-      reinterpret_cast<decltype(&openblas_get_config)>(find_symbol(library, "openblas_get_config"));
-  if (std::strstr(config(), "SINGLE_THREADED")) {
+  void* library = open_with_best_kernels();
+  const std::string config =
+      find_function<decltype(openblas_get_config)>(library, "openblas_get_config")();
+  if (config.find("SINGLE_THREADED") != config.npos) {
     throw EnvironmentError(
         "the OpenBLAS of this machine cannot be called from several threads: install the package "
         "libopenblas0-pthread");
   }
-  return {reinterpret_cast<decltype(&cblas_sgemm)>(find_symbol(library, "cblas_sgemm")),
-          reinterpret_cast<decltype(&cblas_dgemm)>(find_symbol(library, "cblas_dgemm")), config()};
+  return {find_function<decltype(cblas_sgemm)>(library, "cblas_sgemm"),
+          find_function<decltype(cblas_dgemm)>(library, "cblas_dgemm"), config,
+          kernels_of(library)};
 }
 
 const Blas& blas() {
@@ -74,6 +99,8 @@ std::string blas_name() {
   while (name.ends_with(' ')) name.pop_back();
   return name;
 }
+
+std::string blas_kernels() { return blas().kernels; }
 
 template <class Real>
 void multiply(Real factor, Matrix<const Real> a, Matrix<const Real> b, Real keep,

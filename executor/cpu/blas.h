@@ -24,5 +24,7 @@ void multiply(Real factor, Matrix<const Real> a, Matrix<const Real> b, Real keep
 
 // The library and its version, as it calls itself: "OpenBLAS 0.3.21 ... Haswell".
 std::string blas_name();
+// The kernels it computes with, by the processor they were written for: "SkylakeX".
+std::string blas_kernels();
 
 }  // namespace meshwright
