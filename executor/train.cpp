@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "executor/numerical_error.h"
 #include "executor/thread_transport.h"
 
 namespace meshwright {
@@ -77,6 +78,13 @@ class Steps {
     if (++unfinished.devices == programs_.size()) conclude(step);
   }
 
+  // Of the step that was started last.
+  StepSettings settings_of_last(StepSettings settings) const {
+    settings.step = static_cast<std::int64_t>(scales_.size()) - 1;
+    settings.loss_scale = scales_.back();
+    return settings;
+  }
+
   // When all devices are done.
   RunResult take_result() { return std::move(result_); }
 
@@ -140,6 +148,41 @@ void rethrow_first(const std::vector<std::exception_ptr>& errors) {
   if (led_to) std::rethrow_exception(led_to);
 }
 
+bool is_numerical(const std::exception_ptr& error) {
+  if (!error) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const NumericalError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+// Runs `work` for each device in a thread of its own, and wakes the others when one throws. What
+// each threw, by program.
+std::vector<std::exception_ptr> run_on_threads(
+    std::span<const Program> programs,
+    const std::function<void(std::size_t device, Transport& transport)>& work) {
+  ThreadNetwork network;
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (const Program& program : programs) transports.push_back(network.endpoint(program.device));
+  std::vector<std::exception_ptr> errors(programs.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t d = 0; d < programs.size(); ++d) {
+    threads.emplace_back([&, d] {
+      try {
+        work(d, *transports[d]);
+      } catch (...) {
+        errors[d] = std::current_exception();
+        network.fail("device " + std::to_string(programs[d].device.index()) + " failed");
+      }
+    });
+  }
+  threads.clear();  // joins them
+  return errors;
+}
+
 }  // namespace
 
 RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,
@@ -147,27 +190,19 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
                       const DataSource& data, std::stop_token stop,
                       const std::function<void(std::int64_t, const StepResult&)>& progress) {
   assert(!programs.empty());
-  ThreadNetwork network;
   Steps steps(programs, options, data, stop, progress);
   const Worker::Clock clock = steady_clock();
-  std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Worker>> workers(programs.size());
-  std::vector<std::exception_ptr> errors(programs.size());
-  for (const Program& program : programs) transports.push_back(network.endpoint(program.device));
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t d = 0; d < programs.size(); ++d) {
-      threads.emplace_back([&, d] {
-        try {
-          workers[d] =
-              std::make_unique<Worker>(programs[d], *transports[d], data, clock, options.worker);
-          run_device(*workers[d], d, settings, initializer, steps);
-        } catch (...) {
-          errors[d] = std::current_exception();
-          network.fail("device " + std::to_string(programs[d].device.index()) + " failed");
-        }
-      });
-    }
+  const auto errors = run_on_threads(programs, [&](std::size_t d, Transport& transport) {
+    workers[d] = std::make_unique<Worker>(programs[d], transport, data, clock, options.worker);
+    run_device(*workers[d], d, settings, initializer, steps);
+  });
+  const auto is_there = [](const auto& worker) { return worker != nullptr; };
+  if (std::ranges::any_of(errors, is_numerical) && std::ranges::all_of(workers, is_there)) {
+    const StepSettings last = steps.settings_of_last(settings);
+    rethrow_first(run_on_threads(programs, [&](std::size_t d, Transport& transport) {
+      workers[d]->explain_step(last, transport);
+    }));
   }
   rethrow_first(errors);
   RunResult result = steps.take_result();

@@ -4,20 +4,29 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 
+#include "costmodel/base/input_error.h"
 #include "executor/cpu/kernels.h"
+#include "executor/finite.h"
+#include "executor/memory_error.h"
+#include "executor/numerical_error.h"
 #include "executor/weight_shards.h"
 
 namespace meshwright {
 namespace {
 
-std::unique_ptr<std::byte, decltype(&std::free)> allocate(Bytes size) {
+std::unique_ptr<std::byte, decltype(&std::free)> allocate(Bytes size, DeviceId device) {
   const auto unit = static_cast<std::size_t>(kArenaAlignment.value());
   const auto bytes = std::max(unit, static_cast<std::size_t>(size.value()));
   std::unique_ptr<std::byte, decltype(&std::free)> memory(
       static_cast<std::byte*>(std::aligned_alloc(unit, bytes)), &std::free);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) {
+    throw MemoryError(
+        fmt::format("out of memory: device {} needs {}, which the system does not give",
+                    device.index(), to_text(size)));
+  }
   return memory;
 }
 
@@ -53,7 +62,7 @@ std::vector<double> read_as(const std::byte* start, std::size_t count) {
 Worker::Worker(const Program& program, Transport& transport, const DataSource& data, Clock clock,
                WorkerOptions options)
     : program_(program),
-      transport_(transport),
+      transport_(&transport),
       data_(data),
       clock_(std::move(clock)),
       options_(options),
@@ -62,8 +71,8 @@ Worker::Worker(const Program& program, Transport& transport, const DataSource& d
       born_(program.tasks.size()),
       dying_(program.tasks.size()),
       kept_(kept_buffers(program, options.keep_gradients)),
-      memory_(allocate(arena_.peak)),
-      host_memory_(allocate(host_arena_.peak)) {
+      memory_(allocate(arena_.peak, program.device)),
+      host_memory_(allocate(host_arena_.peak, program.device)) {
   if (!has_kernels(program.precision)) {
     throw std::logic_error(fmt::format("no kernels in {}", to_text(program.precision)));
   }
@@ -108,6 +117,7 @@ StepRecord Worker::run_step(const StepSettings& settings) {
     const Seconds start = clock_();
     run_task(program_.tasks[t], settings);
     record.timeline.tasks.push_back({start, clock_()});
+    check_numbers(program_.tasks[t], settings.step);
     end_lives(t, record);
   }
   assert(record.peak == arena_.peak);
@@ -172,7 +182,7 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
     if (transfer.blocks) {
       own = {start_of(operands[reads_own ? 0 : 1]), range.size() / transfer.group.size()};
     }
-    transport_.run(transfer, program_.precision, range, own);
+    transport_->run(transfer, program_.precision, range, own);
     return;
   }
   const Kernel& kernel = program_.kernel(task);
@@ -184,6 +194,59 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   std::vector<std::byte*> buffers;
   for (const BufferId id : operands) buffers.push_back(start_of(id));
   run_kernel({kernel, buffers, settings, row}, program_.precision);
+}
+
+void Worker::check_numbers(const Task& task, std::int64_t step) const {
+  if (task.kind != TaskKind::Kernel) return;
+  if (watching_) find_cause(task, step);
+  const KernelKind kind = program_.kernel(task).kind;
+  const auto check = [&](BufferId id, std::size_t i, std::string_view what) {
+    const double number = numbers_in(id)[i];
+    if (std::isfinite(number)) return;
+    throw NumericalError(fmt::format("step {}, device {}: the {} is {}", step,
+                                     program_.device.index(), what, number));
+  };
+  if (kind == KernelKind::Loss && program_.kernel(task).part == KernelPart::Forward) {
+    check(*program_.loss, 0, "loss");
+  }
+  if (kind == KernelKind::ClipFactor) check(*program_.clip, 1, "norm of all gradients");
+}
+
+// Nothing to blame a kernel for if it was given such numbers.
+void Worker::find_cause(const Task& task, std::int64_t step) const {
+  const Kernel& kernel = program_.kernel(task);
+  const auto operands = program_.operands_of(task);
+  const auto finite = [&](bool written) {
+    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+      const Operand& operand = kernel.operands[i];
+      if (operand.written != written) continue;
+      if (!is_finite(operand, start_of(operands[i]), program_.precision)) return false;
+    }
+    return true;
+  };
+  if (finite(true) || !finite(false)) return;
+  throw NumericalError(fmt::format(
+      "step {}, device {}: {} ({}, {}) gave numbers that are not finite from ones that are; the "
+      "weights are those before the step. A smaller learning rate may help",
+      step, program_.device.index(), kernel.name.empty() ? "a kernel" : printable(kernel.name),
+      to_text(kernel.kind), to_text(kernel.part)));
+}
+
+void Worker::explain_step(const StepSettings& settings, Transport& transport) {
+  transport_ = &transport;
+  watching_ = true;
+  for (const WeightShard& shard : program_.weights) {
+    const auto values = numbers_in(shard.weight);
+    for_each_element(shard, [&](std::int64_t local, std::int64_t) {
+      const auto at = static_cast<std::size_t>(local - shard.weight_first);
+      if (at >= values.size() || std::isfinite(values[at])) return;
+      throw NumericalError(
+          fmt::format("step {}, device {}: the weight {} is not finite when the step begins",
+                      settings.step, program_.device.index(), printable(shard.name)));
+    });
+  }
+  run_step(settings);
+  throw std::logic_error("a step gave other numbers when it was run again");
 }
 
 void Worker::copy(const HostCopy& copy, std::span<const BufferId> operands) const {

@@ -47,7 +47,13 @@ class Worker {
 
   // Weights as the initializer has them; all other persistent buffers 0.
   void initialize(const Initializer& initializer);
+  // Throws NumericalError, before weights change, if the loss or the norm of all gradients is not
+  // finite.
   StepRecord run_step(const StepSettings& settings);
+  // Runs again the step that gave such numbers, as far as the first kernel that made them out of
+  // finite ones, and throws NumericalError that names it. Over a new transport: the other one stays
+  // where the step was given up.
+  [[noreturn]] void explain_step(const StepSettings& settings, Transport& transport);
 
   // Adds what this device holds to whole tensors.
   void put_weights(GlobalTensors& tensors) const;
@@ -59,6 +65,8 @@ class Worker {
   void set_number(BufferId id, std::int64_t index, double value) const;
   void fill(BufferId id, unsigned char byte) const;
   void run_task(const Task& task, const StepSettings& settings) const;
+  void check_numbers(const Task& task, std::int64_t step) const;
+  void find_cause(const Task& task, std::int64_t step) const;
   void copy(const HostCopy& copy, std::span<const BufferId> operands) const;
   void load(const Kernel& kernel, std::byte* buffer, std::int64_t step, std::int64_t row) const;
   void start_lives(std::size_t task, StepRecord& record);
@@ -67,10 +75,11 @@ class Worker {
   void free_memory(BufferId id);
 
   const Program& program_;
-  Transport& transport_;
+  Transport* transport_;
   const DataSource& data_;
   Clock clock_;
   WorkerOptions options_;
+  bool watching_ = false;  // looks at what every kernel writes
   Arena arena_, host_arena_;
   std::vector<std::vector<BufferId>> born_, dying_;  // by task, buffers that do not persist
   std::vector<std::vector<BufferId>> kept_;  // by task, buffers to read after their last use

@@ -177,6 +177,34 @@ TEST_CASE("what a device throws ends the run for all", "[threads]") {
                     "row 5 is broken");
 }
 
+TEST_CASE("numbers that are not finite end the run, and the first kernel is named", "[threads]") {
+  const RandomTokens data(9, kVocabulary);
+  const auto run = [&](std::size_t devices, double learning_rate, const Initializer& weights) {
+    std::vector<double> losses;
+    run_threads(tiny_programs(devices, 8, 2, Precision::FP64),
+                {.learning_rate = learning_rate, .clip = 0.05}, {.steps = 5}, weights, data, {},
+                [&](std::int64_t, const StepResult& step) { CHECK(std::isfinite(step.loss)); });
+  };
+  const auto one_is = [](double value) -> Initializer {
+    return [value](const std::string& name, const std::vector<std::int64_t>& shape) {
+      const WeightValues usual = random_weights(1)(name, shape);
+      return [=](std::int64_t i) { return name == "norm.weight" && i == 3 ? value : usual(i); };
+    };
+  };
+  for (const std::size_t devices : {1u, 2u, 4u}) {
+    CAPTURE(devices);
+    // Weights of 1e200 after the first step: products of two are beyond fp64.
+    CHECK_THROWS_WITH(
+        run(devices, 1e200, random_weights(1)),
+        Catch::Matches("step 1, device \\d: a kernel \\(matmul, forward\\) gave numbers "
+                       "that are not finite from ones that are; .*"));
+    CHECK_THROWS_WITH(run(devices, 0.01, one_is(std::nan(""))),
+                      Catch::Matches("step 0, device \\d: the weight norm.weight is not finite "
+                                     "when the step begins"));
+    CHECK_NOTHROW(run(devices, 0.01, one_is(1)));
+  }
+}
+
 TEST_CASE("data and weights that are not there are named") {
   const auto programs = tiny_programs(1, 2, 1, Precision::FP32);
   const auto run = [&](const Initializer& initializer, const DataSource& data) {

@@ -1,0 +1,82 @@
+#include "executor/host_memory.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "executor/memory_error.h"
+#include "simulator/program/arena.h"
+
+namespace meshwright {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The number after `name` in a file of lines "name number", or the only number of a file where
+// `name` is empty. None: no such file or name, or a word such as "max".
+std::optional<std::int64_t> number_in(const fs::path& file, std::string_view name) {
+  std::ifstream stream(file);
+  for (std::string word; name.empty() || stream >> word;) {
+    if (!name.empty() && word != name) continue;
+    std::int64_t number = 0;
+    return stream >> number ? std::optional(number) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// What a control group has left. What it holds of files that nobody uses now it gives back.
+std::optional<std::int64_t> left_in_group(const fs::path& folder, const char* limit,
+                                          const char* used, const char* files) {
+  const auto most = number_in(folder / limit, ""), now = number_in(folder / used, "");
+  if (!most || !now) return std::nullopt;
+  return *most - *now + number_in(folder / "memory.stat", files).value_or(0);
+}
+
+std::optional<std::int64_t> left_by_own_limit(const fs::path& root) {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  const auto pages = number_in(root / "proc/self/statm", "");
+  return static_cast<std::int64_t>(limit.rlim_cur) -
+         pages.value_or(0) * static_cast<std::int64_t>(::sysconf(_SC_PAGE_SIZE));
+}
+
+}  // namespace
+
+Bytes total_memory() {
+  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
+}
+
+Bytes available_memory(const fs::path& root) {
+  std::int64_t least = total_memory().value();
+  if (const auto kib = number_in(root / "proc/meminfo", "MemAvailable:")) least = *kib * 1024;
+  const fs::path groups = root / "sys/fs/cgroup";
+  for (const auto& limit : {left_in_group(groups, "memory.max", "memory.current", "inactive_file"),
+                            left_in_group(groups / "memory", "memory.limit_in_bytes",
+                                          "memory.usage_in_bytes", "total_inactive_file"),
+                            left_by_own_limit(root)}) {
+    if (limit) least = std::min(least, *limit);
+  }
+  return Bytes(std::max<std::int64_t>(least, 0));
+}
+
+Bytes memory_needed(std::span<const Program> programs) {
+  Bytes needed;
+  for (const Program& program : programs) {
+    needed += lay_out_arena(program).peak + lay_out_arena(program, Space::Host).peak;
+  }
+  return needed;
+}
+
+void check_memory(Bytes needed, Bytes available) {
+  if (needed <= available) return;
+  throw MemoryError(fmt::format("out of memory: the devices need {} together, {} is available here",
+                                to_text(needed), to_text(available)));
+}
+
+}  // namespace meshwright
