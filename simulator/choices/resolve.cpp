@@ -360,10 +360,8 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
                                    device_count(cluster)));
   }
   check_stages(problems, choices, model);
-  if (batch.global_batch % (choices.dp * choices.microbatch) != 0) {
-    problems.push_back(
-        fmt::format("a global batch of {} cannot be cut into dp={} times micro-batches of {}",
-                    batch.global_batch, choices.dp, choices.microbatch));
+  if (const auto problem = batch_problem(batch.global_batch, choices.dp, choices.microbatch)) {
+    problems.push_back(*problem);
   }
   return problems;
 }

@@ -90,9 +90,8 @@ class PlanCheck {
 
   void check_batch() {
     const std::int64_t dp = plan_.slots.empty() ? 1 : axis_size(plan_.slots.front(), "dp");
-    if (plan_.global_batch % (dp * plan_.micro_batch) != 0) {
-      add("a global batch of {} cannot be cut into dp={} times micro-batches of {}",
-          plan_.global_batch, dp, plan_.micro_batch);
+    if (const auto problem = batch_problem(plan_.global_batch, dp, plan_.micro_batch)) {
+      problems_.push_back(*problem);
     }
     if (model_.longest_sequence && plan_.sequence > *model_.longest_sequence) {
       add("a sequence of {}: the model has positions for {}", plan_.sequence,

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <charconv>
 
+#include "costmodel/base/checked.h"
+
 namespace meshwright {
 namespace {
 
@@ -41,6 +43,21 @@ std::int64_t axis_size(const Slot& slot, std::string_view axis) {
 
 std::int64_t microbatch_count(const Plan& plan) {
   return plan.global_batch / (axis_size(plan.slots.front(), "dp") * plan.micro_batch);
+}
+
+std::optional<std::string> batch_problem(std::int64_t global_batch, std::int64_t dp,
+                                         std::int64_t micro_batch) {
+  constexpr std::int64_t kMost = 4096;
+  const std::int64_t at_once = checked_multiply(dp, micro_batch);
+  if (global_batch % at_once != 0) {
+    return fmt::format("a global batch of {} cannot be cut into dp={} times micro-batches of {}",
+                       global_batch, dp, micro_batch);
+  }
+  if (global_batch / at_once <= kMost) return std::nullopt;
+  return fmt::format(
+      "a global batch of {} samples over dp={} times micro-batches of {} is {} micro-batches a "
+      "step, more than {}; a batch given in tokens is to be divided by the sequence",
+      global_batch, dp, micro_batch, global_batch / at_once, kMost);
 }
 
 std::size_t device_count(const Plan& plan) {

@@ -138,6 +138,10 @@ BufferElement gradient_element(const Plan& plan);
 std::int64_t axis_size(const Slot& slot, std::string_view axis);
 // Micro-batches that every replica computes in a step.
 std::int64_t microbatch_count(const Plan& plan);
+// Why a batch cannot be worked off in micro-batches: it is not a multiple of them, or they are more
+// than anybody means (time and memory grow with them: every one is lowered and played).
+std::optional<std::string> batch_problem(std::int64_t global_batch, std::int64_t dp,
+                                         std::int64_t micro_batch);
 std::size_t device_count(const Plan& plan);
 // In their order.
 std::vector<DeviceId> devices_of(const Plan& plan);

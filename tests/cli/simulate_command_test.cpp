@@ -179,6 +179,8 @@ TEST_CASE("what cannot be planned is refused with everything that is wrong") {
               "--plan dp=3,pp=8: dp x tp x pp = 24 devices, but the cluster has 8; pp=8: the model "
               "has 4 repeated blocks to cut at; a global batch of 8 cannot be cut into dp=3 times "
               "micro-batches of 1");
+  check_error("simulate --model gpt2-tiny --cluster h100 --plan dp=2 --global-batch 4194304", 2,
+              "is 2097152 micro-batches a step, more than 4096");
   check_error(kSmall + "dp=x", 2, "--plan: dp: expected a whole number");
   check_error(kSmall + "dp=1 --precision fp7", 2, "--precision fp7: expected bf16");
   check_error(kSmall + "missing.json", 20, "missing.json: cannot be read");

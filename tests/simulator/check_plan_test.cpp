@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "costmodel/model/graph_file.h"
 #include "costmodel/model/model_name.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
