@@ -53,6 +53,24 @@ void FixedInputs::read_row(std::string_view input, std::int64_t step, std::int64
   std::copy_n(fixed.values.begin() + first, fixed.row_size, values.begin());
 }
 
+std::optional<std::int64_t> index_limit(const OpGraph& graph, std::string_view input) {
+  std::optional<std::int64_t> least;
+  const auto lower_to = [&](DimId dim) {
+    const std::int64_t size = graph.dims[dim.index()].size;
+    least = std::min(least.value_or(size), size);
+  };
+  for (const GraphOp& op : graph.ops) {
+    for (const TensorId read : op.inputs) {
+      if (graph.tensors[read.index()].name != input) continue;
+      if (op.kind == OpKind::Embedding) lower_to(graph.weights[op.weights[0].index()].dims[0]);
+      if (op.kind == OpKind::CrossEntropy) {
+        lower_to(graph.tensors[op.inputs[0].index()].dims.back());
+      }
+    }
+  }
+  return least;
+}
+
 std::int64_t count_labels(const DataSource& data, const BatchPlace& batch, std::int64_t step) {
   std::vector<std::int32_t> labels(static_cast<std::size_t>(batch.sequence));
   std::int64_t count = 0;

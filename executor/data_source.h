@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "costmodel/model/op_graph.h"
 #include "simulator/program/program.h"
 
 namespace meshwright {
@@ -51,6 +53,10 @@ class FixedInputs : public DataSource {
   std::int64_t global_batch_;
   std::map<std::string, FixedInput, std::less<>> inputs_;
 };
+
+// Below which number all indices of an input must be: the rows of the tables that it chooses from
+// and the classes of the loss. None: no op of the graph reads it.
+std::optional<std::int64_t> index_limit(const OpGraph& graph, std::string_view input);
 
 // How many "labels" of a step's global batch count. None at all is an InputError.
 std::int64_t count_labels(const DataSource& data, const BatchPlace& batch, std::int64_t step);

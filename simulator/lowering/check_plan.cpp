@@ -12,6 +12,7 @@
 #include "costmodel/base/input_error.h"
 #include "costmodel/cluster/cluster_hash.h"
 #include "costmodel/model/op_rules.h"
+#include "simulator/lowering/check_inputs.h"
 #include "simulator/lowering/check_offload.h"
 #include "simulator/lowering/check_recompute.h"
 #include "simulator/lowering/op_sharding.h"
@@ -209,6 +210,8 @@ class PlanCheck {
         add("op {}: {} is not lowered yet", printable(op.name), form);
       }
     }
+    for (std::string& problem : check_inputs(planned.graph))
+      problems_.push_back(std::move(problem));
     check_pieces(planned);
     check_frozen(planned.graph);
     if (planned.graph.ops.back().kind != OpKind::CrossEntropy) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/base/input_error.h"
+#include "costmodel/model/import/hugging_face.h"
 #include "tests/executor/tiny_programs.h"
 
 namespace meshwright {
@@ -220,6 +221,18 @@ TEST_CASE("data and weights that are not there are named") {
                     "the input \"labels\" has rows of 3, expected 5");
   CHECK_THROWS_WITH(run(random_weights(1), FixedInputs(2, {{"labels", {5, {-1, -1, -1, -1, -1}}}})),
                     "no label of step 0 counts");
+}
+
+TEST_CASE("indices of an input are below the rows they choose from and the classes there are") {
+  const auto graph = read_hugging_face(
+      JsonInput::parse(R"({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2,
+                           "n_positions": 16, "vocab_size": 50})",
+                       "c.json"),
+      "c");
+  CHECK(index_limit(graph, "tokens") == 50);
+  CHECK(index_limit(graph, "labels") == 50);
+  CHECK(index_limit(graph, "positions") == 16);
+  CHECK(!index_limit(graph, "images"));
 }
 
 TEST_CASE("labels are the tokens that follow") {

@@ -29,6 +29,24 @@ TEST_CASE("everything wrong with a plan is listed at once") {
                  "a sequence of 17: the model has positions for 16"});
 }
 
+TEST_CASE("more micro-batches than anybody means are refused before anything grows with them") {
+  Plan plan = good_plan();
+  plan.global_batch = 1'000'000'000'000;
+  CHECK(problems_of(plan) ==
+        Problems{"a global batch of 1000000000000 samples over dp=2 times micro-batches of 1 is "
+                 "500000000000 micro-batches a step, more than 4096; a batch given in tokens is to "
+                 "be divided by the sequence"});
+  CHECK(!batch_problem(4096, 1, 1));
+  CHECK(!batch_problem(8192, 2, 1));
+  CHECK(batch_problem(4097, 1, 1));
+  CHECK(batch_problem(8194, 1, 2));
+  const BatchChoice tokens{.global_batch = 4194304, .sequence = 8};
+  CHECK(check_choices(parse_plan_choices("dp=2"), tokens, small_gpt(), test_cluster()) ==
+        Problems{"a global batch of 4194304 samples over dp=2 times micro-batches of 1 is 2097152 "
+                 "micro-batches a step, more than 4096; a batch given in tokens is to be divided "
+                 "by the sequence"});
+}
+
 TEST_CASE("each mistake in a plan is said in words") {
   CHECK(problems_of(good_plan()) == Problems{});
   const auto check = [](const std::function<void(Plan&)>& spoil, const Problems& expected) {
@@ -203,6 +221,37 @@ TEST_CASE("frozen weights are refused where an op has others too, or there are n
   CHECK(problems_with([](const std::string& name) { return name.ends_with("bias"); }) ==
         Problems{"op layers.0.attention.norm: some of its weights are frozen and others not, which "
                  "is not lowered yet"});
+}
+
+TEST_CASE("data comes in rows of samples, and labels one for each token") {
+  const auto problems = [](const std::string& dims) {
+    const std::string text = R"({"format": "meshwright-graph", "version": 1, "name": "rows",
+      "dims": [{"name": "b", "size": "batch"}, {"name": "s", "size": "sequence"},
+               {"name": "h", "size": 4}, {"name": "vocabulary", "size": 9}],
+      "inputs": [{"name": "tokens", "dims": [)" +
+                             dims + R"(], "element": "index"},
+                 {"name": "labels", "dims": [)" +
+                             dims + R"(], "element": "index"}],
+      "weights": [{"name": "w", "dims": ["vocabulary", "h"]}],
+      "ops": [{"kind": "embedding", "name": "e", "inputs": ["tokens"], "weights": ["w"],
+               "outputs": [{"name": "x", "dims": [)" +
+                             dims + R"(, "h"]}]},
+              {"kind": "matmul", "name": "m", "inputs": ["x"], "weights": ["w"],
+               "outputs": [{"name": "y", "dims": [)" +
+                             dims + R"(, "vocabulary"]}]},
+              {"kind": "cross_entropy", "name": "loss", "inputs": ["y", "labels"],
+               "outputs": [{"name": "loss", "dims": []}]}]})";
+    const Model model = make_model(read_graph(JsonInput::parse(text, "g")));
+    return check_plan(small_plan("dp=2", model, 2), model, test_cluster());
+  };
+  CHECK(problems(R"("b", "s")") == Problems{});
+  const std::string order =
+      ": other dimensions than [batch, ..], or one without the batch, are not lowered yet";
+  const std::string labels =
+      "input labels: other labels than one for each token, [batch, sequence], are not lowered yet";
+  CHECK(problems(R"("s", "b")") ==
+        Problems{"input tokens" + order, "input labels" + order, labels});
+  CHECK(problems(R"("b")") == Problems{"input tokens" + order, "input labels" + order, labels});
 }
 
 TEST_CASE("choices that do not fit the model or the cluster are refused together") {
