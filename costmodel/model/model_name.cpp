@@ -1,5 +1,7 @@
 #include "costmodel/model/model_name.h"
 
+#include <nlohmann/json.hpp>
+
 #include "costmodel/base/json_input.h"
 #include "costmodel/base/presets.h"
 #include "costmodel/model/graph_file.h"
@@ -16,10 +18,16 @@ OpGraph read_model_file(const std::filesystem::path& file, const std::string& na
   return is_graph_file(json) ? read_graph(json) : read_hugging_face(json, name);
 }
 
+// A file's name is bytes; a model's goes into plans and reports, which are UTF-8.
+std::string as_utf8(const std::string& bytes) {
+  using nlohmann::json;
+  return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
 std::string name_of_file(const std::filesystem::path& file) {
-  if (file.filename() != "config.json") return file.stem().string();
+  if (file.filename() != "config.json") return as_utf8(file.stem().string());
   const auto folder = std::filesystem::absolute(file).parent_path().filename().string();
-  return folder.empty() ? "config" : folder;
+  return folder.empty() ? "config" : as_utf8(folder);
 }
 
 }  // namespace

@@ -27,6 +27,18 @@ std::string read_file(const std::filesystem::path& file) {
 
 }  // namespace
 
+TEST_CASE("a model whose file has a name that is not UTF-8 is planned, saved and run") {
+  const TemporaryFolder folder;
+  const auto model = (folder.path() / "caf\xe9.json").string();
+  const auto plan = (folder.path() / "pl\xe4n").string();
+  std::filesystem::copy(std::filesystem::path(MESHWRIGHT_DATA) / "models/gpt2-tiny.json", model);
+  const std::string given = " --model '" + model + "' --seq 16 --plan ";
+  REQUIRE(run_program("simulate --cluster h100" + given + "dp=2 --save-plan '" + plan + "'")
+              .exit_code == 0);
+  CHECK(run_program("simulate --cluster h100" + given + "'" + plan + "' --json").exit_code == 0);
+  CHECK(run_program("run --steps 1" + given + "'" + plan + "'").exit_code == 0);
+}
+
 TEST_CASE("simulate reports the fields that scripts rely on, and its parts add up") {
   const ProgramOutput output = run_program(kSmall + "dp=2,tp=2,pp=2,zero=1 --json");
   REQUIRE(output.exit_code == 0);
