@@ -101,7 +101,16 @@ NcclTestsSettings settings_of(const ProfileCommandOptions& options) {
                       printable(options.kind)));
     }
   }
+  if (!is_date(settings.date)) {
+    throw UsageError(fmt::format("--date {}: expected a date such as 2026-02-03, 2026-02 or 2026",
+                                 printable(settings.date)));
+  }
   if (options.devices > 0) settings.place = {options.devices, options.nodes};
+  if (settings.place && !is_place(*settings.place)) {
+    throw UsageError(
+        fmt::format("--devices {} --nodes {}: expected two devices or more, as many on each node",
+                    options.devices, options.nodes));
+  }
   if (!options.machine.empty()) settings.machine = options.machine;
   return settings;
 }

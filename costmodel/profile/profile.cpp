@@ -1,6 +1,8 @@
 #include "costmodel/profile/profile.h"
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <map>
 
 #include "costmodel/profile/profile_rows.h"
@@ -36,6 +38,30 @@ std::vector<Provenance> used_provenances(const Profile& profile) {
 }
 
 }  // namespace
+
+bool is_date(std::string_view text) {
+  const auto number = [&](std::size_t at, std::size_t digits) {
+    int value = 0;
+    const char* const end = text.data() + at + digits;
+    return std::from_chars(text.data() + at, end, value).ptr == end ? value : -1;
+  };
+  if (text.size() != 4 && text.size() != 7 && text.size() != 10) return false;
+  const int year = number(0, 4);
+  if (year < 1) return false;
+  if (text.size() == 4) return true;
+  const int month = text[4] == '-' ? number(5, 2) : 0;
+  if (text.size() == 7) return month >= 1 && month <= 12;
+  const int day = text[7] == '-' ? number(8, 2) : 0;
+  return month >= 1 && day >= 1 &&
+         std::chrono::year_month_day(std::chrono::year(year),
+                                     std::chrono::month(static_cast<unsigned>(month)),
+                                     std::chrono::day(static_cast<unsigned>(day)))
+             .ok();
+}
+
+bool is_place(const GroupPlace& place) {
+  return place.devices >= 2 && place.nodes >= 1 && place.devices % place.nodes == 0;
+}
 
 Profile sorted(const Profile& profile) {
   Profile result = profile;

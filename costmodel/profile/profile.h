@@ -31,6 +31,9 @@ struct Evidence {
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
+// A day of the calendar as 2026-02-03, or less of it: 2026-02, 2026.
+bool is_date(std::string_view text);
+
 // What a machine of the profile is made of.
 struct DeviceRecord {
   Evidence evidence;
@@ -65,6 +68,9 @@ struct GroupPlace {
   std::int64_t nodes = 1;
   friend auto operator<=>(const GroupPlace&, const GroupPlace&) = default;
 };
+
+// As many devices on every node, and two or more.
+bool is_place(const GroupPlace& place);
 
 struct TransferTime {
   Evidence evidence;

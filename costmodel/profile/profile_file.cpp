@@ -88,6 +88,13 @@ void read_table(const JsonInput& document, std::size_t provenances, std::vector<
     } catch (const InputError& error) {
       row.fail(error.what());
     }
+    if (!is_date(rows.back().evidence.date)) {
+      values[1].fail_expected("a date such as 2026-02-03, 2026-02 or 2026");
+    }
+    if constexpr (std::is_same_v<Row, TransferTime>) {
+      if (!is_place(rows.back().place))
+        row.fail("expected two devices or more, as many on each node");
+    }
     if (rows.back().evidence.provenance >= provenances) {
       values[0].fail_expected(fmt::format("a number below {}", provenances));
     }

@@ -90,6 +90,16 @@ TEST_CASE("output of nccl-tests is imported with what it does not say") {
   CHECK(run_program(import).exit_code == 2);
   CHECK(run_program(import + " --device h100-sxm").exit_code == 20);
   CHECK(run_program(import + " --device h100-sxm --kind al_reduce").exit_code == 2);
+  const std::string known = import + " --device h100-sxm --kind all_reduce ";
+  for (const char* place : {"--devices 2 --nodes 3", "--devices 1", "--devices 16 --nodes 3"}) {
+    CHECK_THAT(run_program(known + place).err,
+               Contains("expected two devices or more, as many on each node"));
+  }
+  for (const char* date : {"'not a date'", "2026-13-01", "2026-02-30", "03.02.2026", "2026-2-3"}) {
+    const ProgramOutput refused = run_program(known + "--devices 16 --nodes 2 --date " + date);
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.err, Contains("expected a date such as 2026-02-03, 2026-02 or 2026"));
+  }
   CHECK(!std::filesystem::exists(database));
   const std::string whole = import +
                             " --device h100-sxm --kind all_reduce --devices 16 --nodes 2 "

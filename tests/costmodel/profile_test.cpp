@@ -95,12 +95,30 @@ TEST_CASE("a profile file that is wrong is refused with the place") {
                 "p.json: transfers.rows[0]: bytes: expected a whole number from 1 on, found 0");
   check_refused("\"2024\",null", "null,null",
                 "p.json: kernels.rows[1]: date: expected a text, found nothing");
+  check_refused("\"2024\",null", "\"today\",null",
+                "p.json: kernels.rows[1][1]: expected a date such as 2026-02-03, 2026-02 or 2026, "
+                "found \"today\"");
+  check_refused("\"all_reduce\",4,2", "\"all_reduce\",2,3",
+                "p.json: transfers.rows[0]: expected two devices or more, as many on each node");
   check_refused("[1,\"2024\"", "[7,\"2024\"",
                 "p.json: kernels.rows[1][0]: expected a number below 2, found 7");
   check_refused("[1,\"2024\",", "[1,\"2024\",1,",
                 "p.json: kernels.rows[1]: expected 11 values, one for each column, found a list of "
                 "12 elements");
   check_refused("\"links\"", "\"likns\"", "p.json: unknown field \"likns\"");
+}
+
+TEST_CASE("a date is a day of the calendar, or less of it") {
+  for (const char* date : {"2026", "2026-02", "2026-02-28", "2024-02-29", "1999-12-31"}) {
+    CAPTURE(date);
+    CHECK(is_date(date));
+  }
+  for (const char* text :
+       {"", "26", "2026-", "2026-00", "2026-13", "2026-02-29", "2026-02-00", "2026/02/03",
+        "2026-2-3", "+026", "-026-01", "2026-02-03T", "not a date"}) {
+    CAPTURE(text);
+    CHECK(!is_date(text));
+  }
 }
 
 TEST_CASE("a fit is found by its names, the latest one") {
