@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/validate_view.h"
+#include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
 
 namespace meshwright {
@@ -76,7 +79,12 @@ Validation validate(const ValidateOptions& options, const Session& session) {
                          options.sources);
   }
   if (ran.empty() && failed.empty()) {
-    throw UsageError("--source: no run of the tables has a source of that name");
+    if (!options.sources.empty()) {
+      throw UsageError(fmt::format("--source {}: no run of the tables has a source of that name",
+                                   printable(fmt::format("{}", fmt::join(options.sources, ", ")))));
+    }
+    const std::string file = options.runs.value_or(options.out_of_memory.value_or("the table"));
+    throw InputError(fmt::format("{}: has no runs below its header", printable(file)));
   }
   ProgressLine progress(!session.quiet);
   const std::size_t all = ran.size() + failed.size();

@@ -64,7 +64,15 @@ TEST_CASE("validate refuses bad tables and unknown sources") {
   CHECK_THAT(bad.err, Catch::Contains("x.csv: the column") && Catch::Contains("is missing"));
   const auto unknown = run_program("validate --source abacus");
   CHECK(unknown.exit_code == 2);
-  CHECK_THAT(unknown.err, Catch::Contains("--source: no run of the tables has a source of that"));
+  CHECK_THAT(unknown.err,
+             Catch::Contains("--source abacus: no run of the tables has a source of that"));
+  std::ifstream shipped(std::filesystem::path(MESHWRIGHT_DATA) / "published/runs.csv");
+  std::string header;
+  std::getline(shipped, header);
+  const auto empty =
+      run_program("validate --runs " + folder.write("e.csv", header + "\n").string());
+  CHECK(empty.exit_code == 20);
+  CHECK_THAT(empty.err, Catch::EndsWith("e.csv: has no runs below its header\n"));
 }
 
 }  // namespace meshwright
