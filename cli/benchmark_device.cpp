@@ -11,6 +11,7 @@
 #include "executor/benchmark/cpu_target.h"
 #include "executor/benchmark/cuda_loader.h"
 #include "executor/cpu/blas.h"
+#include "executor/host_memory.h"
 
 namespace meshwright {
 namespace {
@@ -66,7 +67,7 @@ std::unique_ptr<BenchmarkTarget> target_of(const DeviceChoice& choice) {
   return std::make_unique<CpuTarget>(
       choice.machine.value_or(machine_name()),
       fmt::format("meshwright {}, {}", MESHWRIGHT_VERSION, blas_name()),
-      choice.devices.value_or(std::min<std::int64_t>(core_count(), 16)), machine_memory());
+      choice.devices.value_or(std::min<std::int64_t>(core_count(), 16)), total_memory());
 }
 
 BenchmarkScope scope_of(const DeviceChoice& choice, const BenchmarkTarget& target) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,8 +14,11 @@
 #include "cli/exit_code.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/profile/database_error.h"
+#include "executor/cpu/blas.h"
 #include "executor/device_error.h"
 #include "executor/environment_error.h"
+#include "executor/memory_error.h"
+#include "executor/numerical_error.h"
 
 namespace meshwright {
 namespace {
@@ -43,6 +47,16 @@ int report(const Session& session, ExitCode code, std::string_view message) {
   return number;
 }
 
+// With the library that computes products on this machine, since its kernels decide the speed.
+std::string version_text() {
+  constexpr auto kOwn = "meshwright " MESHWRIGHT_VERSION;
+  try {
+    return fmt::format("{}\n{}, kernels for {}", kOwn, blas_name(), blas_kernels());
+  } catch (const EnvironmentError& error) {
+    return fmt::format("{}\n{}", kOwn, error.what());
+  }
+}
+
 // Unwinding may itself need memory (a JSON document does to go away), so the program ends at once.
 template <std::size_t size>
 [[noreturn]] void end_out_of_memory(const char (&line)[size]) {
@@ -65,7 +79,7 @@ int run(int argc, char** argv) {
   CommandLine line(
       "Meshwright finds, simulates and runs parallel training strategies: give it a model and a\n"
       "cluster.\n\nExample: meshwright model llama3-8b --seq 8192",
-      "meshwright", "meshwright " MESHWRIGHT_VERSION);
+      "meshwright", version_text);
   Command program = line.program();
   program.flag("--quiet", session.quiet, "No progress or notes on standard error");
   program.needs_subcommand();
@@ -90,6 +104,12 @@ int run(int argc, char** argv) {
                   error.what());
   } catch (const EnvironmentError& error) {
     return report(session, ExitCode::EnvironmentMissing, error.what());
+  } catch (const MemoryError& error) {
+    return report(session, ExitCode::OutOfMemory, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(session, ExitCode::OutOfMemory, "out of memory");
+  } catch (const NumericalError& error) {
+    return report(session, ExitCode::Numerical, error.what());
   } catch (const DeviceError& error) {
     return report(session, ExitCode::DeviceFailed, error.what());
   } catch (const EndedBySignal& ended) {

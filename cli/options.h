@@ -45,6 +45,7 @@ class Command {
   void flag(const std::string& name, bool& into, const std::string& about);
   Option text(const std::string& name, std::string& into, const std::string& about);
   Option text(const std::string& name, std::optional<std::string>& into, const std::string& about);
+  // A whole number may end in k, M, G or T: 8k is 8 x 1024. Others are finite.
   Option number(const std::string& name, std::int64_t& into, const std::string& about);
   Option number(const std::string& name, std::uint64_t& into, const std::string& about);
   Option number(const std::string& name, double& into, const std::string& about);
@@ -64,7 +65,8 @@ class Command {
 // The whole command line.
 class CommandLine {
  public:
-  CommandLine(const std::string& about, const std::string& name, const std::string& version);
+  CommandLine(const std::string& about, const std::string& name,
+              const std::function<std::string()>& version);
   ~CommandLine();
   Command program();
   // Runs what is chosen, and lets through what that throws. Help and version are printed as other

@@ -14,8 +14,8 @@
 #include "costmodel/base/write_file.h"
 #include "costmodel/cluster/local_cluster.h"
 #include "costmodel/probe/profile_cluster.h"
-#include "executor/benchmark/cpu_target.h"
 #include "executor/cpu/kernels.h"
+#include "executor/host_memory.h"
 #include "executor/train.h"
 #include "simulator/program/check_program.h"
 #include "simulator/report/measured_timeline.h"
@@ -63,12 +63,20 @@ void check_runnable(const Plan& plan) {
   }
 }
 
+// Below which random tokens are drawn: the model has a row and a class for each.
 std::int64_t vocabulary_of(const OpGraph& graph, const std::string& model) {
-  for (const Dim& dim : graph.dims) {
-    if (dim.name == "vocabulary") return dim.size;
-  }
+  const auto tokens = index_limit(graph, "tokens"), labels = index_limit(graph, "labels");
+  if (tokens && labels) return std::min(*tokens, *labels);
   throw UsageError(
-      fmt::format("--model {}: has no vocabulary to draw random tokens from", printable(model)));
+      fmt::format("--model {}: random tokens need a model with the inputs tokens and labels",
+                  printable(model)));
+}
+
+void check_positions(const OpGraph& graph, const Plan& plan, const std::string& model) {
+  const auto positions = index_limit(graph, "positions");
+  if (!positions || *positions >= plan.sequence) return;
+  throw UsageError(fmt::format("--model {}: has positions for a sequence of {}, not of {}",
+                               printable(model), *positions, plan.sequence));
 }
 
 Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
@@ -80,7 +88,7 @@ Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
                                  printable(options.plan.plan), devices, kMostThreads));
   }
   return options.profile ? cluster_of_profile(profile, *options.profile, devices)
-                         : local_cluster(devices, machine_memory());
+                         : local_cluster(devices, total_memory());
 }
 
 Prepared prepare(const RunCommandOptions& options, const Session& session) {
@@ -96,6 +104,7 @@ Prepared prepare(const RunCommandOptions& options, const Session& session) {
                                        read_fits(session.data / "fits.json"), profile);
   prepared.plan = plan_for(asked, options.plan, setting, true);
   check_runnable(prepared.plan);
+  check_positions(graph, prepared.plan, options.plan.model);
   Represented all = represent_all(model, prepared.plan, prepared.cluster);
   if (const auto problems = check_programs(all.programs); !problems.empty()) {
     throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
@@ -185,6 +194,11 @@ void train(const RunCommandOptions& options, const Session& session) {
                : print_text(text);
   }
   if (options.trace) check_writable(*options.trace);
+  const Bytes needed = memory_needed(prepared.programs), available = available_memory();
+  if (!session.quiet) {
+    fmt::print(stderr, "memory: {} needed, {} available\n", to_text(needed), to_text(available));
+  }
+  check_memory(needed, available);
   StepLog log(options, prepared, session);
   const StepSettings settings{
       .seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};

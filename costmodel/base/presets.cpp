@@ -28,22 +28,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string hint_for(std::string_view name, const std::vector<std::string>& presets) {
+}  // namespace
+
+std::string hint_for(std::string_view typed, const std::vector<std::string>& known) {
   constexpr std::size_t kTypingMistake = 2;
   std::string hint;
   std::size_t nearest = kTypingMistake + 1;
-  for (const std::string& preset : presets) {
-    // Longer than any preset: not a slip of the finger, and not worth comparing.
-    if (name.size() > preset.size() + kTypingMistake) continue;
-    const std::size_t distance = edit_distance(name, preset);
-    if (distance >= nearest || distance >= preset.size()) continue;
+  for (const std::string& word : known) {
+    // Longer than any word: not a slip of the finger, and not worth comparing.
+    if (typed.size() > word.size() + kTypingMistake) continue;
+    const std::size_t distance = edit_distance(typed, word);
+    if (distance >= nearest || distance >= word.size()) continue;
     nearest = distance;
-    hint = fmt::format(" Did you mean {}?", preset);
+    hint = fmt::format(" Did you mean {}?", word);
   }
   return hint;
 }
-
-}  // namespace
 
 std::vector<std::string> preset_names(const fs::path& folder) {
   std::vector<std::string> names;

@@ -18,6 +18,9 @@ class NameError : public InputError {
 // Names of the .json files of a folder, sorted, without the ending.
 std::vector<std::string> preset_names(const std::filesystem::path& folder);
 
+// " Did you mean gpt2?" for the known name that is a slip of the finger away; empty: none is.
+std::string hint_for(std::string_view typed, const std::vector<std::string>& known);
+
 // The file a person means: a preset of the folder, or a path (anything with a slash, that ends in
 // .json, or that exists). Throws NameError for anything else; `what` is what was asked for.
 std::filesystem::path find_file(std::string_view typed, const std::filesystem::path& folder,

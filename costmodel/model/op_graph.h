@@ -44,9 +44,9 @@ struct OpGraph {
 // More than any dimension has, small enough that a few can be added.
 inline constexpr std::int64_t kLargestDim = std::int64_t{1} << 40;
 
-// Throws InputError, naming `source` and the op, unless the graph is one: every tensor written once,
-// then read (but the last op's), operands as their kind wants and results as its kernel writes
-// them, a number of parameters that fits into 64 bits. Ids must be in range.
+// Throws InputError, naming `source` and the op, unless the graph is one: every tensor written
+// once, then read (but the last op's), operands as their kind wants and results as its kernel
+// writes them, a number of parameters that fits into 64 bits. Ids must be in range.
 void check_graph(const OpGraph& graph, const std::string& source);
 
 // The graph with `needs_gradient` of every tensor derived from which weights are frozen.

@@ -166,10 +166,6 @@ std::string machine_name() {
   return fmt::format("{}, {} cores", name, std::max(1u, std::thread::hardware_concurrency()));
 }
 
-Bytes machine_memory() {
-  return Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE));
-}
-
 Provenance CpuTarget::provenance() const { return {machine_, software_, "meshwright benchmark"}; }
 
 DeviceRecord CpuTarget::device() const {

@@ -31,7 +31,4 @@ class CpuTarget : public BenchmarkTarget {
 
 // What this machine calls itself: "Intel(R) Xeon(R) CPU, 2 cores".
 std::string machine_name();
-// What all its programs share.
-Bytes machine_memory();
-
 }  // namespace meshwright

@@ -57,17 +57,49 @@ TEST_CASE("exit code 0: done, and nothing on standard error") {
     CHECK(!output.out.empty());
     CHECK(output.err.empty());
   }
-  CHECK_THAT(run_program("--version").out, Catch::Matches("meshwright [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  CHECK_THAT(
+      run_program("--version").out,
+      Catch::Matches("meshwright [0-9]+\\.[0-9]+\\.[0-9]+\nOpenBLAS .*, kernels for \\w+\n"));
+  CHECK_THAT(run_program("--version", "OPENBLAS_CORETYPE=PRESCOTT ").out,
+             Contains("kernels for Prescott\n"));
 }
 
 TEST_CASE("exit code 2: usage, with a word about the usage") {
   check_error(2, "", "--help shows the usage");
-  check_error(2, "modle gpt2", "--help shows the usage");
+  check_error(2, "modle gpt2", "modle: there is no such subcommand. Did you mean model? There are");
+  check_error(2, "--quiet simulat --model gpt2", "Did you mean simulate?");
+  check_error(2, "profile lsit", "lsit: there is no such subcommand. Did you mean list?");
   check_error(2, "model gpt2 --sequence 8", "--sequence");
-  check_error(2, "model gpt2 --seq eight", "--seq");
+  check_error(2, "model gpt2 --seq eight",
+              "--seq: expected a whole number such as 2048 or 2k (2 x 1024), found eight (--help");
   check_error(2, "model gpt2 bert-base", "bert-base");
   check_error(2, "model gtp2", "Did you mean gpt2?");
   check_error(2, "cluster h100:0x8", "h100:0x8");
+}
+
+TEST_CASE("numbers of options are numbers, and within their bounds") {
+  const std::string run = "run --model gpt2-tiny --plan dp=1 --seq 8 ";
+  check_error(2, run + "--seq 0", "--seq: expected more than 0, found 0");
+  check_error(2, run + "--seq 8x", "--seq: expected a whole number such as");
+  check_error(2, run + "--seq 9000000T", "--seq: expected a whole number such as");
+  check_error(2, run + "--seed -1", "--seed: expected a whole number of at least 0, found -1");
+  for (const char* text : {"nan", "inf", "-inf", "1e999", "one", "0x10"}) {
+    check_error(
+        2, run + "--learning-rate " + text,
+        std::string("--learning-rate: expected a number such as 0.5 or 1e-3, found ") + text);
+    check_error(2, run + "--clip " + text, "--clip: expected a number such as");
+    check_error(2, std::string("benchmark --into p.db --budget ") + text,
+                "--budget: expected a num");
+  }
+  check_error(2, run + "--learning-rate -1", "--learning-rate: expected at least 0, found -1");
+  check_error(2, run + "--clip 0", "--clip: expected more than 0, found 0");
+  const auto sequence_of = [](const std::string& seq) {
+    const auto out = run_program("model llama3-8b --json --seq " + seq).out;
+    return nlohmann::json::parse(out).at("sequence").get<std::int64_t>();
+  };
+  CHECK(sequence_of("8k") == 8192);
+  CHECK(sequence_of("1M") == 1048576);
+  CHECK(sequence_of("8K") == sequence_of("8192"));
 }
 
 TEST_CASE("exit code 20: a file that is wrong, named with the place") {
@@ -95,6 +127,34 @@ TEST_CASE("exit code 43: out of memory") {
   CHECK(run_program("cluster t4", "ulimit -v 80000; ").exit_code == 0);
 }
 #endif
+
+TEST_CASE("a run says what memory it needs and what there is before it starts") {
+  const ProgramOutput output = run_program("run --model gpt2-tiny --plan dp=1 --seq 8 --steps 1");
+  CHECK(output.exit_code == 0);
+  CHECK_THAT(output.err, Catch::Matches("memory: [^\n]+ needed, [^\n]+ available\n(.|\n)*"));
+}
+
+#ifndef __SANITIZE_ADDRESS__
+TEST_CASE("exit code 43: a run needs more memory than there is") {
+  // 64 samples of 128 tokens keep 311 MiB.
+  const ProgramOutput output = run_program(
+      "--quiet run --model gpt2-tiny --plan microbatch=64 --global-batch 64 --seq 128 --steps 1",
+      "ulimit -v 300000; ");
+  CHECK(output.exit_code == 43);
+  CHECK(output.out.empty());
+  CHECK_THAT(output.err, Catch::Matches("meshwright: out of memory: the devices need [^\n]+ "
+                                        "together, [^\n]+ is available here\n"));
+}
+#endif
+
+TEST_CASE("exit code 45: a loss that is not finite, with step, device and op") {
+  const ProgramOutput output =
+      run_program("run --model gpt2-tiny --plan dp=2 --seq 8 --steps 5 --learning-rate 1e30");
+  CHECK(output.exit_code == 45);
+  CHECK(output.out.empty());
+  CHECK_THAT(output.err, Contains("step 1, device ") &&
+                             Contains(" gave numbers that are not finite from ones that are"));
+}
 
 TEST_CASE("exit code 44: what was asked for cannot be written") {
   for (const char* arguments :

@@ -164,7 +164,7 @@ TEST_CASE("what names no model, or options that make no sense, are usage errors"
   check_refused(2, "gpt2 --seq", "--seq: 1 required INT missing (--help shows the usage)\n");
   check_refused(2, "gpt2 --seq 0", "--seq 0: expected a whole number of at least 1\n");
   check_refused(2, "gpt2 --seq -5", "--seq -5: expected a whole number of at least 1\n");
-  check_refused(2, "gpt2 --seq many", "Could not convert: --seq = many");
+  check_refused(2, "gpt2 --seq many", "--seq: expected a whole number such as 2048");
   check_refused(2, "gpt2 --micro-batch 0", "--micro-batch 0: expected a whole number of at least");
   check_refused(2, "gpt2 --micro-batch 99999999999999999999", "--micro-batch");
   check_refused(2, "gpt2 --micro-batch 9223372036854775807 --seq 1024",
