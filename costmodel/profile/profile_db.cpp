@@ -172,6 +172,14 @@ std::unique_ptr<SQLite::Database> open_to_read(const fs::path& file) {
   return database;
 }
 
+// 0: it may be written. Root may write any file; the mode says what its owner wants.
+int write_error(const fs::path& file) {
+  constexpr auto kAnyWrite =
+      fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  if (::euidaccess(file.c_str(), W_OK) != 0) return errno;
+  return (fs::status(file).permissions() & kAnyWrite) == fs::perms::none ? EACCES : 0;
+}
+
 // The file appears whole: it is made under another name first.
 void make_file(const fs::path& file) {
   const fs::path part = file.parent_path() / random_file_name();
@@ -334,8 +342,8 @@ ProfileDb::ProfileDb(const fs::path& file) : file_(file) {
     // First without any right to change it: closing a connection that may write would already put
     // another program's log into its file.
     open_to_read(file_).reset();
-    if (::euidaccess(file_.c_str(), W_OK) != 0) {
-      throw_unavailable(file_, fmt::format("cannot be written: {}", std::strerror(errno)));
+    if (const int error = write_error(file_)) {
+      throw_unavailable(file_, fmt::format("cannot be written: {}", std::strerror(error)));
     }
     database_ =
         std::make_unique<SQLite::Database>(file_, SQLite::OPEN_READWRITE, kBusyMilliseconds);

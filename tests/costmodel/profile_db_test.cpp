@@ -201,6 +201,7 @@ TEST_CASE("a file that may not be written is read, and not written") {
   CHECK(ProfileDb::read(file) == small_profile());
   CHECK_THROWS_WITH(ProfileDb(file), file.string() + ": cannot be written: Permission denied");
   if (root) REQUIRE(::seteuid(0) == 0);
+  CHECK_THROWS_WITH(ProfileDb(file), file.string() + ": cannot be written: Permission denied");
   // Nor in a folder where SQLite cannot make its index of the log, as where programs are installed.
   constexpr auto kEnter = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
   fs::permissions(folder.path(), kRead | kEnter);
