@@ -1,6 +1,6 @@
 # cmake -D top=FOLDER -P format_test.cmake: fails on a source file that clang-format would change.
 set(patterns)
-foreach(folder costmodel simulator planner executor cli gui tests)
+foreach(folder costmodel simulator planner executor cli gui tools tests)
   foreach(ending h cpp cu cuh)
     list(APPEND patterns ${top}/${folder}/*.${ending})
   endforeach()

@@ -3,7 +3,7 @@
 // the other half predicted.
 //
 //   cmake --build --preset release --target fit_costs
-//   build/release/tests/benchmarks/fit_costs [--only products|attention|transfers] [--write]
+//   build/release/tools/fit_costs [--only products|attention|transfers] [--write]
 //   [--tables FOLDER]
 //
 // The folder has kernels.csv and collectives.csv, if not data/published: tables of what nodes
@@ -26,9 +26,9 @@
 #include "costmodel/cluster/cluster_name.h"
 #include "costmodel/price/fit_file.h"
 #include "costmodel/price/transfer_cost.h"
-#include "tests/benchmarks/held_out.h"
-#include "tests/benchmarks/minimize.h"
-#include "tests/benchmarks/published_kernels.h"
+#include "tools/held_out.h"
+#include "tools/minimize.h"
+#include "tools/published_kernels.h"
 
 namespace meshwright {
 namespace {

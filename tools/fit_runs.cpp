@@ -3,7 +3,7 @@
 // source not been there.
 //
 //   cmake --build --preset release --target fit_runs
-//   build/release/tests/benchmarks/fit_runs [--write] [--leave-out] [--only SOURCE]... [--most N]
+//   build/release/tools/fit_runs [--write] [--leave-out] [--only SOURCE]... [--most N]
 //   [--rounds N]
 
 #include <fmt/format.h>

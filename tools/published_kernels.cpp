@@ -1,4 +1,4 @@
-#include "tests/benchmarks/published_kernels.h"
+#include "tools/published_kernels.h"
 
 #include <charconv>
 #include <map>
