@@ -57,8 +57,8 @@ ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph
   }
   const auto kernels = parse_kernel_set(options.kernels);
   if (!kernels) {
-    throw UsageError(fmt::format("--kernels {}: expected flash, unfused or executor",
-                                 printable(options.kernels)));
+    throw UsageError(
+        fmt::format("--kernels {}: expected {}", printable(options.kernels), kernel_set_names()));
   }
   return {.micro_batch = options.micro_batch,
           .sequence = sequence_or_default(options.sequence, graph),
@@ -98,8 +98,8 @@ void add_model_command(Command& program, Session& session) {
   command.text("--precision", options->precision, "Of weights and activations").with_default();
   command
       .text("--kernels", options->kernels,
-            "What is saved for backward: flash (blocked attention), unfused, or as\n"
-            "Meshwright's executor does")
+            "What is saved for backward: flash (blocked attention), eager (and the loss of\n"
+            "PyTorch), unfused, or as Meshwright's executor does")
       .with_default();
   command.flag("--ops", options->ops, "Show every op of every block");
   command.text("--graph", options->graph, "Also write the model as a graph file");

@@ -19,12 +19,8 @@
 namespace meshwright {
 
 struct WorkerOptions {
-  // Memory that is not in use holds NaN, so that a read of it shows in the result.
-#ifdef NDEBUG
+  // Memory that is not in use holds NaN, so that a read of it shows in the result; tests have it.
   bool fill_freed = false;
-#else
-  bool fill_freed = true;
-#endif
   bool keep_gradients = false;  // those of the last step can be read
 };
 

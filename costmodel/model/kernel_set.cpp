@@ -1,6 +1,7 @@
 #include "costmodel/model/kernel_set.h"
 
 #include <algorithm>
+#include <array>
 
 namespace meshwright {
 namespace {
@@ -48,14 +49,25 @@ std::int64_t statistics_of(OpKind kind, KernelSet kernels) {
   return kind == OpKind::CrossEntropy && kernels == KernelSet::Executor ? 3 : 1;
 }
 
+constexpr std::array kKernelSets = {KernelSet::Executor, KernelSet::Flash, KernelSet::Eager,
+                                    KernelSet::Unfused};
+
 }  // namespace
 
 std::optional<KernelSet> parse_kernel_set(std::string_view text) {
-  for (const KernelSet kernels :
-       {KernelSet::Unfused, KernelSet::Flash, KernelSet::Eager, KernelSet::Executor}) {
+  for (const KernelSet kernels : kKernelSets) {
     if (text == to_text(kernels)) return kernels;
   }
   return std::nullopt;
+}
+
+std::string kernel_set_names() {
+  std::string names(to_text(kKernelSets[0]));
+  for (std::size_t i = 1; i < kKernelSets.size(); ++i) {
+    names += i + 1 < kKernelSets.size() ? ", " : " or ";
+    names += to_text(kKernelSets[i]);
+  }
+  return names;
 }
 
 std::string_view to_text(KernelSet kernels) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,8 @@ enum class KernelSet {
 };
 std::optional<KernelSet> parse_kernel_set(std::string_view text);
 std::string_view to_text(KernelSet kernels);
+// All of them, as messages list them: "executor, ... or unfused".
+std::string kernel_set_names();
 
 // What decides how much a kernel keeps beside tensors.
 struct KeptShape {

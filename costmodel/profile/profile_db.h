@@ -14,10 +14,10 @@ namespace meshwright {
 
 // A profile in one SQLite file (write-ahead log, full synchronization). Any number of processes of
 // one host may read and write it at the same time. What cannot be used is never changed:
-//   not a regular file, not SQLite, another program's, a newer version      InputError
-//   damaged                                                                 DatabaseError::Damaged
-//   locked for 30 s, read-only, on a network file system DatabaseError::Unavailable the disk is
-//   full or fails                                               std::system_error
+//   InputError: not a regular file, not SQLite, another program's, a newer version
+//   DatabaseError::Damaged: damaged
+//   DatabaseError::Unavailable: locked for 30 s, read-only, on a network file system
+//   std::system_error: the disk is full or fails
 class ProfileDb {
  public:
   // Of the schema. A file with a larger number is refused.

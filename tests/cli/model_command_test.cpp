@@ -160,7 +160,8 @@ TEST_CASE("what names no model, or options that make no sense, are usage errors"
                 "llama3-8b? `meshwright model --list` shows the presets.");
   check_refused(2, "gpt2 --precision fp7",
                 "--precision fp7: expected bf16, fp16, fp32, fp64 or fp8");
-  check_refused(2, "gpt2 --kernels fast", "--kernels fast: expected flash, unfused or executor");
+  check_refused(2, "gpt2 --kernels fast",
+                "--kernels fast: expected executor, flash, eager or unfused");
   check_refused(2, "gpt2 --seq", "--seq: 1 required INT missing (--help shows the usage)\n");
   check_refused(2, "gpt2 --seq 0", "--seq 0: expected a whole number of at least 1\n");
   check_refused(2, "gpt2 --seq -5", "--seq -5: expected a whole number of at least 1\n");

@@ -43,7 +43,8 @@ void check_reference(const std::string& name, std::size_t weight_count,
     const Plan plan = small_plan(choices, model, 2, 16);
     REQUIRE(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
     const RunResult run =
-        run_threads(lower_all(model, plan), {}, {.steps = 1, .worker = {.keep_gradients = true}},
+        run_threads(lower_all(model, plan), {},
+                    {.steps = 1, .worker = {.fill_freed = true, .keep_gradients = true}},
                     weights_from(weights), data);
     const double loss_error = std::abs(run.steps[0].loss - expected.at("loss").values[0]);
     const double error = largest_error(gradients, run.gradients);
