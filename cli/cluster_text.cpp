@@ -10,7 +10,7 @@
 namespace meshwright {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using TableRows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kWidth = 100;
 
@@ -57,10 +57,10 @@ std::string counted(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-Rows total_rows(const Cluster& cluster) {
-  Rows rows = {{"nodes", std::to_string(node_count(cluster))},
-               {"devices", std::to_string(device_count(cluster))},
-               {"memory", to_text(total_memory(cluster))}};
+TableRows total_rows(const Cluster& cluster) {
+  TableRows rows = {{"nodes", std::to_string(node_count(cluster))},
+                    {"devices", std::to_string(device_count(cluster))},
+                    {"memory", to_text(total_memory(cluster))}};
   for (const Precision precision : {Precision::BF16, Precision::FP16}) {
     const auto peak = total_peak(cluster, precision);
     rows.push_back({fmt::format("peak {}", to_text(precision)),
@@ -71,9 +71,9 @@ Rows total_rows(const Cluster& cluster) {
   return rows;
 }
 
-Rows device_rows(const DeviceType& device, SourceList& sources) {
-  Rows rows = {sources.row("memory", device.memory),
-               sources.row("memory bandwidth", device.memory_bandwidth)};
+TableRows device_rows(const DeviceType& device, SourceList& sources) {
+  TableRows rows = {sources.row("memory", device.memory),
+                    sources.row("memory bandwidth", device.memory_bandwidth)};
   for (const auto& [precision, peak] : device.peak) {
     rows.push_back(sources.row(fmt::format("peak {}", to_text(precision)), peak));
   }
@@ -111,7 +111,7 @@ std::string group_sizes(const std::vector<DeviceRange>& groups) {
 // The levels inside one node type, or those of the network.
 std::string levels_text(const Cluster& cluster, std::optional<std::size_t> node_type,
                         SourceList& sources) {
-  Rows rows = {{"links", "groups", "bandwidth/device", "latency", "over-subscription"}};
+  TableRows rows = {{"links", "groups", "bandwidth/device", "latency", "over-subscription"}};
   for (const LevelId id : levels(cluster)) {
     if (id.node_type != node_type) continue;
     const LinkLevel& links = level(cluster, id);
@@ -131,7 +131,7 @@ std::string node_text(const Cluster& cluster, std::size_t type, SourceList& sour
   const NodeType& node = cluster.node_types[type];
   std::int64_t count = 0;
   for (const NodeGroup& group : cluster.nodes) count += group.type == type ? group.count : 0;
-  Rows rows;
+  TableRows rows;
   if (node.host) {
     rows.push_back(sources.row("host memory", node.host->memory));
     rows.push_back(sources.row("host link", node.host->bandwidth));
@@ -146,7 +146,7 @@ std::string node_text(const Cluster& cluster, std::size_t type, SourceList& sour
 }
 
 std::string exceptions_text(const Cluster& cluster) {
-  Rows rows;
+  TableRows rows;
   for (const DeviceException& exception : cluster.exceptions) {
     std::vector<std::string> row = {fmt::format("device {}", exception.device.index()),
                                     fmt::format("speed {}", value_text(exception.speed))};

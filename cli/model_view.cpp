@@ -11,7 +11,7 @@
 namespace meshwright {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using TableRows = std::vector<std::vector<std::string>>;
 
 constexpr auto kFormula =
     "matrix products only, 2 per multiply-add; attention over the full square (no causal "
@@ -54,7 +54,7 @@ std::string kinds_text(const ModelProfile& profile) {
       work += op.work * block.count;
     }
   }
-  Rows rows = {work_header("kind", "ops")};
+  TableRows rows = {work_header("kind", "ops")};
   for (const auto& [kind, entry] : kinds) {
     rows.push_back(work_row(std::string(to_text(kind)), std::to_string(entry.first), entry.second));
   }
@@ -62,7 +62,7 @@ std::string kinds_text(const ModelProfile& profile) {
 }
 
 std::string blocks_text(const ModelProfile& profile, bool with_ops) {
-  Rows rows = {work_header("block, once", "count")};
+  TableRows rows = {work_header("block, once", "count")};
   for (const BlockProfile& block : profile.blocks) {
     rows.push_back(work_row(printable(block.name), fmt::format("x {}", block.count), block.work));
     if (!with_ops) continue;

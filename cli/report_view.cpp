@@ -13,7 +13,7 @@ namespace meshwright {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Rows = std::vector<std::vector<std::string>>;
+using TableRows = std::vector<std::vector<std::string>>;
 
 constexpr double kBarColumns = 40;
 constexpr double kBudgetColumns = 90;
@@ -62,7 +62,7 @@ std::string budget_text(const Report& report) {
 }
 
 std::string time_text(const Report& report) {
-  Rows rows;
+  TableRows rows;
   for (const auto& [name, time] : named_parts(report.last().parts)) {
     if (time == Seconds(0)) continue;
     const double share = share_of_step(report, time);
@@ -126,7 +126,7 @@ std::string layers_text(const Report& report) {
 
 std::string memory_text(const Report& report) {
   const DeviceReport& device = report.fullest();
-  Rows rows;
+  TableRows rows;
   for (const NamedBytes& part : memory_parts(device)) {
     if (part.bytes == 0_B) continue;
     const double share = part.bytes / device.capacity;
@@ -168,7 +168,7 @@ std::string stages_text(const Report& report) {
     if (!fullest || Report::needed(device) > Report::needed(*fullest)) fullest = &device;
   }
   if (stages.size() < 2) return "";
-  Rows rows = {{"stage", "device", "needs", "of its memory"}};
+  TableRows rows = {{"stage", "device", "needs", "of its memory"}};
   for (const auto& [stage, device] : stages) {
     rows.push_back({std::to_string(stage), std::to_string(device->device.index()),
                     to_text(Report::needed(*device)), memory_bar(*device)});
@@ -255,7 +255,7 @@ std::string report_text(const Report& report) {
 }
 
 std::string comparison_text(const Report& predicted, const Report& measured) {
-  Rows rows = {{"", "predicted", "measured", "measured / predicted"}};
+  TableRows rows = {{"", "predicted", "measured", "measured / predicted"}};
   const auto add = [&](const std::string& name, auto first, auto second, const auto& text) {
     const bool both = first != decltype(first)() && second != decltype(second)();
     rows.push_back(
@@ -312,7 +312,7 @@ Json report_json(const Report& report) {
 }
 
 std::string knobs_text(const Report& report, const std::vector<KnobPrice>& knobs) {
-  Rows rows = {{"instead", "step", "", "needs", "", "fits"}};
+  TableRows rows = {{"instead", "step", "", "needs", "", "fits"}};
   std::string refused;
   const Bytes needed = Report::needed(report.fullest());
   for (const KnobPrice& knob : knobs) {

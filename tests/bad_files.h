@@ -34,6 +34,13 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+// A good text with something in it changed.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
 // Every reader of files refuses, with the file's name: no such file, a directory, a file without
 // permission, an empty file.
 inline void check_unreadable_files(const std::function<void(const std::filesystem::path&)>& read) {

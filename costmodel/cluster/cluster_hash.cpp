@@ -67,7 +67,7 @@ void add(Hash& hash, const DeviceException& exception) {
 }
 
 template <class T>
-void add(Hash& hash, const std::vector<T>& list) {
+void add_each(Hash& hash, const std::vector<T>& list) {
   hash.add(list.size());
   for (const T& entry : list) add(hash, entry);
 }
@@ -77,10 +77,10 @@ void add(Hash& hash, const std::vector<T>& list) {
 std::string hash_of(const Cluster& cluster) {
   const auto& [name, description, node_types, nodes, network, exceptions] = cluster;
   Hash hash;
-  add(hash, node_types);
-  add(hash, nodes);
-  add(hash, network);
-  add(hash, exceptions);
+  add_each(hash, node_types);
+  add_each(hash, nodes);
+  add_each(hash, network);
+  add_each(hash, exceptions);
   return hash.text();
 }
 

@@ -21,7 +21,7 @@ bool subset(const Dims& part, const Dims& whole) {
   return std::all_of(part.begin(), part.end(), [&](DimId d) { return contains(whole, d); });
 }
 
-Dims joined(const Dims& a, const Dims& b) {
+Dims both_dims(const Dims& a, const Dims& b) {
   Dims all = a;
   all.insert(all.end(), b.begin(), b.end());
   return all;
@@ -46,11 +46,11 @@ bool ends_with(const Dims& dims, const Dims& end) {
 Dims without_last(const Dims& dims) { return without(dims, dims.size() - 1); }
 
 // Least and most operands of a kind.
-struct Operands {
+struct OperandCounts {
   std::size_t least_inputs, most_inputs, least_weights, most_weights, outputs;
 };
 
-Operands operands_of(OpKind kind) {
+OperandCounts operands_of(OpKind kind) {
   switch (kind) {
     case OpKind::Embedding:
       return {1, 1, 1, 1, 1};
@@ -96,7 +96,7 @@ class OpCheck {
   OpCheck(const OpGraph& graph, const GraphOp& op) : graph_(graph), op_(op) {}
 
   std::string problem() const {
-    const Operands want = operands_of(op_.kind);
+    const OperandCounts want = operands_of(op_.kind);
     if (op_.inputs.size() < want.least_inputs || op_.inputs.size() > want.most_inputs) {
       return count_problem("inputs", op_.inputs.size(), want.least_inputs, want.most_inputs);
     }
@@ -212,7 +212,7 @@ class OpCheck {
       case OpKind::Router:
         return router();
       case OpKind::Dispatch:
-        if (!in(0).empty() && out() == joined(in(1), {in(0).back()})) {
+        if (!in(0).empty() && out() == both_dims(in(1), {in(0).back()})) {
           return "";
         }
         return "the output must have the dimensions of the index and the last of the input";
@@ -242,16 +242,16 @@ class OpCheck {
   }
 
   std::string embedding() const {
-    if (!weight(0).empty() && out() == joined(in(0), without(weight(0), 0))) return "";
+    if (!weight(0).empty() && out() == both_dims(in(0), without(weight(0), 0))) return "";
     return "the output must have the dimensions of the index and of a row of the table";
   }
 
   std::string matmul(const Dims& chosen) const {
     const auto sum_over = [&](DimId d) { return contains(weight(0), d) && !contains(out(), d); };
-    if (!subset(out(), joined(in(0), weight(0)))) {
+    if (!subset(out(), both_dims(in(0), weight(0)))) {
       return "every dimension of the output must be one of the input or of the weight";
     }
-    if (!subset(weight(0), joined(joined(in(0), out()), chosen))) {
+    if (!subset(weight(0), both_dims(both_dims(in(0), out()), chosen))) {
       return "every dimension of the weight must be one of the input or of the output";
     }
     if (std::none_of(in(0).begin(), in(0).end(), sum_over)) {
@@ -272,22 +272,22 @@ class OpCheck {
     for (const DimId dim : weight(0)) {
       if (!contains(in(0), dim) && !contains(chosen, dim)) columns.push_back(dim);
     }
-    if (in(0) != joined(rows, summed)) {
+    if (in(0) != both_dims(rows, summed)) {
       return fmt::format("the dimensions summed over must come last in the input: {}",
-                         names_of(joined(rows, summed)));
+                         names_of(both_dims(rows, summed)));
     }
-    if (out() != joined(rows, columns)) {
+    if (out() != both_dims(rows, columns)) {
       return fmt::format("the output must be {}, the rows of the input and columns of the weight",
-                         names_of(joined(rows, columns)));
+                         names_of(both_dims(rows, columns)));
     }
-    const Dims stored = joined(chosen, joined(columns, summed));  // as PyTorch has it
-    const Dims turned = joined(chosen, joined(summed, columns));
+    const Dims stored = both_dims(chosen, both_dims(columns, summed));  // as PyTorch has it
+    const Dims turned = both_dims(chosen, both_dims(summed, columns));
     if (weight(0) != stored && weight(0) != turned) {
       return fmt::format("the weight must be {}{}", names_of(stored),
                          columns.empty() ? "" : " or " + names_of(turned));
     }
-    if (op_.weights.size() == 2 && weight(1) != joined(chosen, columns)) {
-      return fmt::format("the bias must be {}", names_of(joined(chosen, columns)));
+    if (op_.weights.size() == 2 && weight(1) != both_dims(chosen, columns)) {
+      return fmt::format("the bias must be {}", names_of(both_dims(chosen, columns)));
     }
     return "";
   }
@@ -327,7 +327,7 @@ class OpCheck {
   std::string add() const {
     if (op_.inputs.size() + op_.weights.size() != 2) return "expected two operands";
     Dims all = op_.weights.empty() ? Dims{} : weight(0);
-    for (std::size_t i = 0; i < op_.inputs.size(); ++i) all = joined(all, in(i));
+    for (std::size_t i = 0; i < op_.inputs.size(); ++i) all = both_dims(all, in(i));
     if (!subset(all, out())) return "every operand's dimensions must be among the output's";
     if (!subset(out(), all)) return "every dimension of the output must be one of an operand";
     return "";
@@ -377,7 +377,7 @@ class OpCheck {
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       const auto share = share_of_axis(out(i), in(0), axis);
-      if (!share || !subset(in(0), joined(out(i), {axis}))) {
+      if (!share || !subset(in(0), both_dims(out(i), {axis}))) {
         return "a piece must have the input's dimensions, with another for the one cut";
       }
       total += *share;

@@ -10,8 +10,8 @@
 namespace meshwright {
 namespace {
 
-constexpr std::string_view kFormat = "meshwright-graph";
-constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kGraphFormat = "meshwright-graph";
+constexpr std::int64_t kGraphVersion = 1;
 // As many as a thousand layers of any family have.
 constexpr std::size_t kMostOps = 50'000;
 
@@ -82,9 +82,9 @@ class Names {
 class GraphReader {
  public:
   OpGraph read(const JsonInput& json) {
-    if (!is_graph_file(json)) json.at("format").fail_expected(fmt::format("\"{}\"", kFormat));
+    if (!is_graph_file(json)) json.at("format").fail_expected(fmt::format("\"{}\"", kGraphFormat));
     json.required<std::string>("format");
-    json.at("version").integer(kVersion, kVersion);
+    json.at("version").integer(kGraphVersion, kGraphVersion);
     graph_.name = json.required<std::string>("name");
     if (const auto longest = json.find("longest_sequence")) {
       graph_.longest_sequence = longest->integer(1, kLargestDim);
@@ -240,7 +240,7 @@ class GraphWriter {
   explicit GraphWriter(const OpGraph& graph) : graph_(graph) {}
 
   Json write() const {
-    Json json = {{"format", kFormat}, {"version", kVersion}, {"name", graph_.name}};
+    Json json = {{"format", kGraphFormat}, {"version", kGraphVersion}, {"name", graph_.name}};
     if (graph_.longest_sequence) json["longest_sequence"] = *graph_.longest_sequence;
     if (!graph_.notes.empty()) json["notes"] = graph_.notes;
     for (const Dim& dim : graph_.dims) {
@@ -347,7 +347,7 @@ class GraphWriter {
 
 bool is_graph_file(const JsonInput& json) {
   return json.is_object() && json.has("format") && json.at("format").is_string() &&
-         json.required<std::string>("format") == kFormat;
+         json.required<std::string>("format") == kGraphFormat;
 }
 
 OpGraph read_graph(const JsonInput& json) { return GraphReader().read(json); }

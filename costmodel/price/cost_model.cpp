@@ -21,7 +21,7 @@ constexpr double kMatmulShare = 0.8;
 constexpr double kMemoryShare = 0.9;
 constexpr Seconds kLaunch = 3.0_us;
 
-double width(Precision precision) {
+double element_width(Precision precision) {
   return static_cast<double>(bytes_per_element(precision).value());
 }
 
@@ -52,7 +52,7 @@ FlopsPerSecond peak_of(const DeviceType& device, Precision precision) {
   assert(!device.peak.empty());
   const auto after = device.peak.upper_bound(precision);
   if (after != device.peak.begin()) return std::prev(after)->second.value;
-  return after->second.value * (width(after->first) / width(precision));
+  return after->second.value * (element_width(after->first) / element_width(precision));
 }
 
 // Roofline (Williams, Waterman, Patterson, CACM 2009): the slower of arithmetic and memory.

@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "meshwright-fits";
-constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kFitsFormat = "meshwright-fits";
+constexpr std::int64_t kFitsVersion = 1;
 
 NetworkFit read_network(const JsonInput& input) {
   NetworkFit network{.base_s = input.at("base_s").not_negative(),
@@ -54,11 +54,11 @@ DeviceFit read_device(const JsonInput& input) {
 }
 
 // A double that prints short.
-double rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
+double six_digits(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
 Json device_json(const DeviceFit& fit) {
   Json values = Json::object();
-  for (const auto& [name, value] : fit_values(fit)) values[name] = rounded(value);
+  for (const auto& [name, value] : fit_values(fit)) values[name] = six_digits(value);
   return {{"name", fit.name},
           {"devices", fit.devices},
           {"sources", fit.sources},
@@ -76,11 +76,11 @@ const DeviceFit* find_fit(const Fits& fits, std::string_view device_type) {
 
 Fits read_fits(const std::filesystem::path& file) {
   const JsonInput input = JsonInput::read(file);
-  if (input.required<std::string>("format") != kFormat) {
-    input.at("format").fail_expected(fmt::format("\"{}\"", kFormat));
+  if (input.required<std::string>("format") != kFitsFormat) {
+    input.at("format").fail_expected(fmt::format("\"{}\"", kFitsFormat));
   }
-  if (input.required<std::int64_t>("version") != kVersion) {
-    input.at("version").fail_expected(fmt::format("{}", kVersion));
+  if (input.required<std::int64_t>("version") != kFitsVersion) {
+    input.at("version").fail_expected(fmt::format("{}", kFitsVersion));
   }
   const JsonInput network = input.at("network");
   Fits fits{.network = read_network(network.at("values")),
@@ -96,12 +96,12 @@ Fits read_fits(const std::filesystem::path& file) {
 std::string fits_text(const Fits& fits) {
   Json devices = Json::array();
   for (const DeviceFit& fit : fits.devices) devices.push_back(device_json(fit));
-  const Json network = {{"base_s", rounded(fits.network.base_s)},
-                        {"hop_s", rounded(fits.network.hop_s)},
-                        {"share", rounded(fits.network.share)},
-                        {"ramp_s", rounded(fits.network.ramp_s)}};
-  const Json all = {{"format", kFormat},
-                    {"version", kVersion},
+  const Json network = {{"base_s", six_digits(fits.network.base_s)},
+                        {"hop_s", six_digits(fits.network.hop_s)},
+                        {"share", six_digits(fits.network.share)},
+                        {"ramp_s", six_digits(fits.network.ramp_s)}};
+  const Json all = {{"format", kFitsFormat},
+                    {"version", kFitsVersion},
                     {"network", {{"sources", fits.network_sources}, {"values", network}}},
                     {"devices", std::move(devices)}};
   return all.dump(1) + "\n";

@@ -9,8 +9,8 @@
 namespace meshwright {
 namespace {
 
-constexpr std::string_view kFormat = "meshwright-software";
-constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kSoftwareFormat = "meshwright-software";
+constexpr std::int64_t kSoftwareVersion = 1;
 
 double positive_share(const JsonInput& input) {
   const auto value = input.as<double>();
@@ -113,11 +113,11 @@ class SoftwareReader {
 
 std::vector<Software> read_software(const std::filesystem::path& file) {
   const JsonInput input = JsonInput::read(file);
-  if (input.required<std::string>("format") != kFormat) {
-    input.at("format").fail_expected(fmt::format("\"{}\"", kFormat));
+  if (input.required<std::string>("format") != kSoftwareFormat) {
+    input.at("format").fail_expected(fmt::format("\"{}\"", kSoftwareFormat));
   }
-  if (input.required<std::int64_t>("version") != kVersion) {
-    input.at("version").fail_expected(fmt::format("{}", kVersion));
+  if (input.required<std::int64_t>("version") != kSoftwareVersion) {
+    input.at("version").fail_expected(fmt::format("{}", kSoftwareVersion));
   }
   std::vector<Software> all;
   for (const JsonInput& one : input.at("software").elements()) {

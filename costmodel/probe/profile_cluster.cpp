@@ -13,21 +13,21 @@
 namespace meshwright {
 namespace {
 
-[[noreturn]] void fail(const std::string& source, std::string_view problem) {
+[[noreturn]] void refuse(const std::string& source, std::string_view problem) {
   throw InputError(fmt::format("{}: {}", printable(source), problem));
 }
 
 // The one machine of the profile that says how many devices it has.
 const DeviceRecord& machine_in(const Profile& profile, const std::string& source) {
   if (profile.devices.empty()) {
-    fail(source, "describes no machine; `meshwright benchmark --into FILE` measures this one");
+    refuse(source, "describes no machine; `meshwright benchmark --into FILE` measures this one");
   }
   if (profile.devices.size() > 1) {
-    fail(source,
-         fmt::format(
-             "describes {} machines, expected one: {} and {}", profile.devices.size(),
-             printable(profile.provenances[profile.devices[0].evidence.provenance].machine),
-             printable(profile.provenances[profile.devices[1].evidence.provenance].machine)));
+    refuse(source,
+           fmt::format(
+               "describes {} machines, expected one: {} and {}", profile.devices.size(),
+               printable(profile.provenances[profile.devices[0].evidence.provenance].machine),
+               printable(profile.provenances[profile.devices[1].evidence.provenance].machine)));
   }
   return profile.devices.front();
 }
@@ -129,11 +129,11 @@ Cluster cluster_of_profile(const Profile& profile, const std::string& source,
   const auto bandwidth = rows.memory_bandwidth();
   const auto peaks = rows.peaks();
   if (!machine.memory || peaks.empty() || !bandwidth) {
-    fail(source, fmt::format("does not have all of a machine yet ({} missing); run `meshwright "
-                             "benchmark` to its end",
-                             !machine.memory ? "its memory is"
-                             : peaks.empty() ? "products are"
-                                             : "additions are"));
+    refuse(source, fmt::format("does not have all of a machine yet ({} missing); run `meshwright "
+                               "benchmark` to its end",
+                               !machine.memory ? "its memory is"
+                               : peaks.empty() ? "products are"
+                                               : "additions are"));
   }
   const std::int64_t count = devices.value_or(machine.devices);
   const Bytes all = *machine.memory * machine.devices;

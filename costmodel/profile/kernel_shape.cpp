@@ -38,7 +38,7 @@ Shape matmul_shape(const Kernel& kernel) {
   return {rows_of(first), second.sizes.back(), first.sizes.back()};
 }
 
-std::optional<ShapedKernel> attention_shape(const Kernel& kernel) {
+std::optional<ShapedKernel> shape_of_attention(const Kernel& kernel) {
   const auto* attention = std::get_if<AttentionAttributes>(&kernel.attributes);
   const Shape& q = kernel.operands[0].sizes;
   const Shape& k = kernel.operands[1].sizes;
@@ -101,7 +101,7 @@ std::optional<ShapedKernel> shape_of(const Kernel& kernel) {
     case KernelKind::Matmul:
       return with(matmul_shape(kernel));
     case KernelKind::Attention:
-      return attention_shape(kernel);
+      return shape_of_attention(kernel);
     case KernelKind::Embedding: {
       ShapedKernel result = with(embedding_shape(kernel));
       if (!forward && kernel.accumulate) result.kernel.variant = "accumulate";

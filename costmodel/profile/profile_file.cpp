@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kProfileVersion = 1;
 constexpr Bytes kLargest = 256_MiB;
 
 // Texts come from programs and files and need not be UTF-8.
@@ -106,8 +106,8 @@ Profile profile_of(const JsonInput& document) {
   if (document.required<std::string>("format") != "meshwright-profile") {
     document.at("format").fail_expected("\"meshwright-profile\"");
   }
-  if (document.required<std::int64_t>("version") != kVersion) {
-    document.at("version").fail_expected(fmt::format("{}", kVersion));
+  if (document.required<std::int64_t>("version") != kProfileVersion) {
+    document.at("version").fail_expected(fmt::format("{}", kProfileVersion));
   }
   Profile profile;
   for (const JsonInput& entry : document.at("provenances").elements()) {
@@ -128,7 +128,7 @@ std::string profile_text(const Profile& profile) {
   const Profile ordered = sorted(profile);
   std::string text = fmt::format(
       "{{\n  \"format\": \"meshwright-profile\",\n  \"version\": {},\n  \"provenances\": [",
-      kVersion);
+      kProfileVersion);
   bool first = true;
   for (const Provenance& one : ordered.provenances) {
     const ordered_json entry = {

@@ -111,7 +111,7 @@ Cell to_cell(const std::optional<T>& value) {
 }
 
 // What a column expects, and whether a cell is that. Reading fills the value.
-struct Reader {
+struct RowReader {
   const std::vector<Cell>& cells;
   std::size_t next = 0;
 
@@ -280,7 +280,7 @@ Row row_of(const std::vector<Cell>& cells) {
     throw InputError(fmt::format("expected {} values, found {}", expected, cells.size()));
   }
   Row row{};
-  Reader reader{cells};
+  RowReader reader{cells};
   visit_fields(reader, row);
   return row;
 }

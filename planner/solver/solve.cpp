@@ -76,11 +76,11 @@ std::int64_t least_sum(const std::vector<Term>& terms, const std::vector<Range>&
 // A field that is 0 is not sent. With a proven optimum a bound that did not come is 0; otherwise
 // there may be none yet, and it counts only as what is true in any case.
 std::int64_t bound_of(const CpResponse& response, const IntegerProblem& problem) {
-  constexpr double kLargestExact = 9007199254740992.0;  // 2^53; the solver's infinities are beyond
+  constexpr double kLargestDouble = 9007199254740992.0;  // 2^53; the solver's infinities are beyond
   const std::int64_t least = least_sum(*problem.objective(), problem.variables());
   const bool proven = response.status == CpResponse::Status::Optimal;
   const std::optional<double> bound = !response.bound && proven ? 0.0 : response.bound;
-  if (!bound || std::fabs(*bound) > kLargestExact) {
+  if (!bound || std::fabs(*bound) > kLargestDouble) {
     return least;
   }
   // Objectives are whole numbers; the margin is the solver's rounding.

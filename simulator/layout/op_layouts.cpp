@@ -16,7 +16,7 @@ bool any_has(const std::vector<const Operand*>& operands, DimId dim) {
   return std::ranges::any_of(operands, [&](const Operand* o) { return has(o->dims, dim); });
 }
 
-std::set<DimId> dims_of(const OpView& view) {
+std::set<DimId> dims_in(const OpView& view) {
   std::set<DimId> dims;
   for (const Tensor* input : view.inputs) dims.insert(input->dims.begin(), input->dims.end());
   for (const Weight* weight : view.weights) dims.insert(weight->dims.begin(), weight->dims.end());
@@ -40,7 +40,7 @@ struct CutDim {
 
 std::vector<CutDim> cut_dims(const OpView& view, const DividedWork& work) {
   std::vector<CutDim> cut;
-  for (const DimId dim : dims_of(view)) {
+  for (const DimId dim : dims_in(view)) {
     const auto found = work.find(dim);
     if (found == work.end() || found->second.axes.empty()) continue;
     cut.push_back({dim, found->second, use_for_layout(view, dim)});
@@ -120,7 +120,7 @@ OpLayouts divided(const OpView& view, const std::vector<CutDim>& cut) {
 // Known by its dimensions alone, and none of them survives.
 bool has_no_rule(const OpView& view) {
   return view.op->kind == OpKind::Generic &&
-         std::ranges::none_of(dims_of(view), [&](const DimId dim) {
+         std::ranges::none_of(dims_in(view), [&](const DimId dim) {
            return use_for_layout(view, dim) != DimUse::Whole;
          });
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kLetters = "FBIW";
 
-std::optional<std::int32_t> parse_number(std::string_view text) {
+std::optional<std::int32_t> parse_entry_number(std::string_view text) {
   std::int32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
@@ -92,8 +92,8 @@ std::optional<OrderEntry> parse_order_entry(std::string_view text) {
   const auto letter = text.empty() ? kLetters.npos : kLetters.find(text.front());
   const auto dot = text.find('.');
   if (letter == kLetters.npos || dot == text.npos) return std::nullopt;
-  const auto chunk = parse_number(text.substr(1, dot - 1));
-  const auto microbatch = parse_number(text.substr(dot + 1));
+  const auto chunk = parse_entry_number(text.substr(1, dot - 1));
+  const auto microbatch = parse_entry_number(text.substr(dot + 1));
   if (!chunk || !microbatch) return std::nullopt;
   return OrderEntry{static_cast<EntryKind>(letter), *chunk, *microbatch};
 }

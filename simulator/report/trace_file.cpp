@@ -157,7 +157,7 @@ class TraceWriter {
   std::string events_;
 };
 
-constexpr std::int64_t kMost = std::int64_t{1} << 62;
+constexpr std::int64_t kMostCounted = std::int64_t{1} << 62;
 
 std::int64_t read_nanoseconds(const JsonInput& microseconds) {
   return std::llround(microseconds.not_negative() * 1000);
@@ -184,12 +184,12 @@ TracedTask read_task(const JsonInput& event, const TracedDevice& device) {
       .span = {from_nanoseconds(start),
                from_nanoseconds(start + read_nanoseconds(event.at("dur")))},
       .recompute = args.value_or<bool>("recompute", false),
-      .bytes = Bytes(args.at("bytes").integer(0, kMost)),
+      .bytes = Bytes(args.at("bytes").integer(0, kMostCounted)),
   };
   if (const auto microbatch = args.find("microbatch")) {
     task.microbatch = static_cast<std::int32_t>(microbatch->integer(0, 1 << 30));
   }
-  if (task.task == TaskKind::Kernel) task.flops = args.at("flops").integer(0, kMost);
+  if (task.task == TaskKind::Kernel) task.flops = args.at("flops").integer(0, kMostCounted);
   if (task.task != TaskKind::Transfer) return task;
   task.sent_bytes = args.at("sent_bytes").not_negative();
   for (const JsonInput& member : args.at("group").elements()) {
@@ -203,7 +203,7 @@ MemorySample read_sample(const JsonInput& event) {
   const JsonInput args = event.at("args");
   for (std::size_t i = 0; i < kComponents; ++i) {
     const auto name = to_text(static_cast<Component>(i));
-    sample.bytes[i] = Bytes(args.at(name).integer(0, kMost));
+    sample.bytes[i] = Bytes(args.at(name).integer(0, kMostCounted));
   }
   return sample;
 }

@@ -15,7 +15,7 @@ namespace {
 
 Cluster find(std::string_view text) { return find_cluster(text, MESHWRIGHT_DATA); }
 
-void check_refused(const std::string& text, const std::string& problem) {
+void check_name_refused(const std::string& text, const std::string& problem) {
   CHECK_THROWS_AS(find(text), NameError);
   CHECK_THROWS_WITH(find(text), Catch::Contains(problem));
 }
@@ -75,29 +75,31 @@ TEST_CASE("a node with fewer devices keeps the levels that still connect somethi
 }
 
 TEST_CASE("what names no cluster is told with what would") {
-  check_refused("h10",
-                "unknown cluster \"h10\": neither a file nor a preset. Did you mean h100? The "
-                "presets are a100-40, ");
-  check_refused("nothing-like-it:4x8",
-                "unknown cluster \"nothing-like-it\": neither a file nor a preset. The presets");
-  check_refused("", "unknown cluster \"\"");
-  check_refused(std::string(100'000, 'a'), "aaa...\": neither");
-  check_refused("x\ny", "unknown cluster \"x\\x0ay\"");
+  check_name_refused("h10",
+                     "unknown cluster \"h10\": neither a file nor a preset. Did you mean h100? The "
+                     "presets are a100-40, ");
+  check_name_refused(
+      "nothing-like-it:4x8",
+      "unknown cluster \"nothing-like-it\": neither a file nor a preset. The presets");
+  check_name_refused("", "unknown cluster \"\"");
+  check_name_refused(std::string(100'000, 'a'), "aaa...\": neither");
+  check_name_refused("x\ny", "unknown cluster \"x\\x0ay\"");
 }
 
 TEST_CASE("a malformed shape is told with the form") {
   for (const char* shape : {"", "x", "4x", "x8", "0x8", "4x0", "-1", "4X8", "4x8x2", "4 x 8", "1e3",
                             "99999999999999999999", "1048577", "4x8 "}) {
-    check_refused(std::string("h100:") + shape,
-                  std::string("\"h100:") + shape +
-                      "\": expected a shape such as h100:4x8 (4 nodes of 8 devices) or h100:12 "
-                      "(12 devices), with numbers from 1 to 1048576");
+    check_name_refused(
+        std::string("h100:") + shape,
+        std::string("\"h100:") + shape +
+            "\": expected a shape such as h100:4x8 (4 nodes of 8 devices) or h100:12 "
+            "(12 devices), with numbers from 1 to 1048576");
   }
 }
 
 TEST_CASE("a shape the cluster cannot have is told with the limit") {
-  check_refused("h100:4x9", "\"h100:4x9\": its nodes have at most 8 devices");
-  check_refused("h100:1048576x8", "\"h100:1048576x8\": more than 1048576 devices");
+  check_name_refused("h100:4x9", "\"h100:4x9\": its nodes have at most 8 devices");
+  check_name_refused("h100:1048576x8", "\"h100:1048576x8\": more than 1048576 devices");
   CHECK(device_count(find("h100:131072x8")) == kMostDevices);
   Cluster lone{.name = "lone", .node_types = {node_of_devices("n", 8)}, .nodes = {{0, 1}}};
   CHECK(shape_problem(lone, {2, 8}) == "it has no network to connect 2 nodes");

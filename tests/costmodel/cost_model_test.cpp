@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/costmodel/cluster_examples.h"
+#include "tests/costmodel/cost_examples.h"
 
 namespace meshwright {
 namespace {
@@ -27,11 +28,6 @@ Kernel matmul(std::int64_t m, std::int64_t k, std::int64_t n) {
           .operands = {dense_operand({m, k}), dense_operand({k, n}), result}};
 }
 
-Kernel addition(std::int64_t count) {
-  return {.kind = KernelKind::Add,
-          .operands = {dense_operand({count}), dense_operand({count}), dense_operand({count})}};
-}
-
 Transfer transfer(TransferKind kind, const std::vector<std::size_t>& group, std::int64_t count) {
   Transfer result{.kind = kind, .count = count};
   for (const std::size_t device : group) result.group.emplace_back(device);
@@ -45,8 +41,6 @@ Seconds price(const Cluster& cluster, const Kernel& kernel, Precision precision)
 Seconds price(const Cluster& cluster, const Transfer& transfer) {
   return FormulaCosts(cluster).transfer(transfer, Precision::FP16).time;
 }
-
-auto near(double seconds) { return Approx(seconds).epsilon(1e-12).margin(0); }
 
 }  // namespace
 

@@ -7,17 +7,13 @@
 #include "costmodel/price/fitted_costs.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/cluster_examples.h"
+#include "tests/costmodel/cost_examples.h"
 
 namespace meshwright {
 namespace {
 
 const std::filesystem::path kData = MESHWRIGHT_DATA;
 using Json = nlohmann::json;
-
-Kernel addition(std::int64_t count) {
-  return {.kind = KernelKind::Add,
-          .operands = {dense_operand({count}), dense_operand({count}), dense_operand({count})}};
-}
 
 // The shipped file with something changed.
 std::string message_of(const std::string& file, const std::function<void(Json&)>& change,

@@ -23,14 +23,12 @@ constexpr std::string_view kSmall = R"({
            "outputs": [{"name": "y", "dims": ["batch", "out"]}]}]
 })";
 
-std::string replaced(std::string_view from, std::string_view to) {
-  std::string text(kSmall);
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
+// The small graph with something changed.
+std::string changed(const std::string& from, const std::string& to) {
+  return replaced(std::string(kSmall), from, to);
 }
 
-void check_refused(const std::string& text, const std::string& message) {
+void check_graph_refused(const std::string& text, const std::string& message) {
   CAPTURE(message);
   CHECK_THROWS_WITH(read_graph(JsonInput::parse(text, "g.json")), message);
 }
@@ -62,7 +60,7 @@ TEST_CASE("the graph file's description has an example that is read") {
 
 TEST_CASE("every preset survives the graph file") {
   const auto names = preset_names(MESHWRIGHT_DATA "/models");
-  for (std::size_t i = 0; i < names.size(); i += static_cast<std::size_t>(cases(5, 1))) {
+  for (std::size_t i = 0; i < names.size(); i += static_cast<std::size_t>(one_in(5))) {
     CAPTURE(names[i]);
     const OpGraph graph = read_model(names[i], MESHWRIGHT_DATA);
     const std::string text = graph_text(graph);
@@ -73,39 +71,46 @@ TEST_CASE("every preset survives the graph file") {
 }
 
 TEST_CASE("a bad graph file is refused with file, field and reason") {
-  check_refused(replaced("meshwright-graph", "meshwright-plan"),
-                "g.json: format: expected \"meshwright-graph\", found \"meshwright-plan\"");
-  check_refused(replaced("\"version\": 1", "\"version\": 2"),
-                "g.json: version: expected a whole number from 1 to 1, found 2");
-  check_refused(replaced("\"name\": \"small\",", ""), "g.json: the field \"name\" is missing");
-  check_refused(replaced("\"size\": 4", "\"size\": \"4\""),
-                "g.json: dims[1].size: expected a size, \"batch\" or \"sequence\", found \"4\"");
-  check_refused(replaced("\"size\": 4", "\"size\": 0"),
-                "g.json: dims[1].size: expected a whole number from 1 to 1099511627776, found 0");
-  check_refused(
-      replaced("\"size\": 4", "\"size\": 1e300"),
+  check_graph_refused(changed("meshwright-graph", "meshwright-plan"),
+                      "g.json: format: expected \"meshwright-graph\", found \"meshwright-plan\"");
+  check_graph_refused(changed("\"version\": 1", "\"version\": 2"),
+                      "g.json: version: expected a whole number from 1 to 1, found 2");
+  check_graph_refused(changed("\"name\": \"small\",", ""), "g.json: the field \"name\" is missing");
+  check_graph_refused(
+      changed("\"size\": 4", "\"size\": \"4\""),
+      "g.json: dims[1].size: expected a size, \"batch\" or \"sequence\", found \"4\"");
+  check_graph_refused(
+      changed("\"size\": 4", "\"size\": 0"),
+      "g.json: dims[1].size: expected a whole number from 1 to 1099511627776, found 0");
+  check_graph_refused(
+      changed("\"size\": 4", "\"size\": 1e300"),
       "g.json: dims[1].size: expected a whole number from 1 to 1099511627776, found 1e+300");
-  check_refused(replaced("\"dims\": [\"out\", \"in\"]", "\"dims\": [\"out\", \"inn\"]"),
-                "g.json: weights[0].dims[1]: expected the name of a dimension, found \"inn\"");
-  check_refused(replaced("\"dims\": [\"out\", \"in\"]", "\"dims\": [\"batch\", \"in\"]"),
-                "g.json: weights[0].dims: a weight has neither batch nor sequence");
-  check_refused(replaced("\"inputs\": [\"x\"]", "\"inputs\": [\"z\"]"),
-                "g.json: ops[0].inputs[0]: expected the name of a tensor, found \"z\"");
-  check_refused(replaced("\"matmul\"", "\"matmull\""),
-                "g.json: ops[0].kind: expected a kind of op (data/README.md lists them), found "
-                "\"matmull\"");
-  check_refused(replaced("\"name\": \"fc\"", "\"name\": \"fc\", \"bias\": true"),
-                "g.json: ops[0]: unknown field \"bias\"; known here: inputs, kind, name, outputs, "
-                "weights");
-  check_refused(replaced("\"name\": \"y\"", "\"name\": \"x\""),
-                "g.json: ops[0].outputs[0]: the tensor \"x\" is there already");
-  check_refused(replaced("\"weights\": [\"w\"],", ""),
-                "g.json: op fc: expected 1 to 2 weights, found 0");
-  check_refused(replaced("[\"batch\", \"out\"]}]", "[\"batch\", \"in\"]}]"),
-                "g.json: op fc: every dimension of the weight must be one of the input or of the "
-                "output");
-  check_refused(replaced("[\"batch\", \"out\"]}]", "[\"batch\", \"out\"], \"element\": \"int\"}]"),
-                "g.json: ops[0].outputs[0].element: expected \"real\" or \"index\", found \"int\"");
+  check_graph_refused(
+      changed("\"dims\": [\"out\", \"in\"]", "\"dims\": [\"out\", \"inn\"]"),
+      "g.json: weights[0].dims[1]: expected the name of a dimension, found \"inn\"");
+  check_graph_refused(changed("\"dims\": [\"out\", \"in\"]", "\"dims\": [\"batch\", \"in\"]"),
+                      "g.json: weights[0].dims: a weight has neither batch nor sequence");
+  check_graph_refused(changed("\"inputs\": [\"x\"]", "\"inputs\": [\"z\"]"),
+                      "g.json: ops[0].inputs[0]: expected the name of a tensor, found \"z\"");
+  check_graph_refused(
+      changed("\"matmul\"", "\"matmull\""),
+      "g.json: ops[0].kind: expected a kind of op (data/README.md lists them), found "
+      "\"matmull\"");
+  check_graph_refused(
+      changed("\"name\": \"fc\"", "\"name\": \"fc\", \"bias\": true"),
+      "g.json: ops[0]: unknown field \"bias\"; known here: inputs, kind, name, outputs, "
+      "weights");
+  check_graph_refused(changed("\"name\": \"y\"", "\"name\": \"x\""),
+                      "g.json: ops[0].outputs[0]: the tensor \"x\" is there already");
+  check_graph_refused(changed("\"weights\": [\"w\"],", ""),
+                      "g.json: op fc: expected 1 to 2 weights, found 0");
+  check_graph_refused(
+      changed("[\"batch\", \"out\"]}]", "[\"batch\", \"in\"]}]"),
+      "g.json: op fc: every dimension of the weight must be one of the input or of the "
+      "output");
+  check_graph_refused(
+      changed("[\"batch\", \"out\"]}]", "[\"batch\", \"out\"], \"element\": \"int\"}]"),
+      "g.json: ops[0].outputs[0].element: expected \"real\" or \"index\", found \"int\"");
 }
 
 TEST_CASE("a graph file cut off anywhere is refused") {
@@ -302,24 +307,26 @@ TEST_CASE("what is computed for nothing is refused, and so is a loss that goes o
   const std::string more = R"(, {"kind": "scale", "name": "last", "inputs": ["y"], "factor": 2,
     "outputs": [{"name": "end", "dims": ["batch", "out"]}]})";
   const std::string end = R"("dims": ["batch", "out"]}]})";
-  check_refused(replaced(end + "]", end + scale + more + "]"),
-                "g.json: op dead: no op reads z: leave it out");
-  check_refused(replaced(R"({"name": "w", "dims": ["out", "in"]})",
-                         R"({"name": "w", "dims": ["out", "in"]}, {"name": "v", "dims": ["in"]})"),
-                "g.json: weight v: no op uses it: leave it out");
-  check_refused(replaced(R"("size": 4)", R"("size": "batch")"),
-                "g.json: weights[0].dims: a weight has neither batch nor sequence");
-  check_refused(replaced(R"({"name": "out", "size": 8})",
-                         R"({"name": "out", "size": 8}, {"name": "b2", "size": "batch"})"),
-                "g.json: dimension b2: there is a batch already, batch");
+  check_graph_refused(changed(end + "]", end + scale + more + "]"),
+                      "g.json: op dead: no op reads z: leave it out");
+  check_graph_refused(
+      changed(R"({"name": "w", "dims": ["out", "in"]})",
+              R"({"name": "w", "dims": ["out", "in"]}, {"name": "v", "dims": ["in"]})"),
+      "g.json: weight v: no op uses it: leave it out");
+  check_graph_refused(changed(R"("size": 4)", R"("size": "batch")"),
+                      "g.json: weights[0].dims: a weight has neither batch nor sequence");
+  check_graph_refused(changed(R"({"name": "out", "size": 8})",
+                              R"({"name": "out", "size": 8}, {"name": "b2", "size": "batch"})"),
+                      "g.json: dimension b2: there is a batch already, batch");
   const std::string losses = R"(, {"kind": "cross_entropy", "name": "loss", "inputs": ["y", "l"],
     "outputs": [{"name": "loss", "dims": []}]}, {"kind": "scale", "name": "half", "factor": 0.5,
     "inputs": ["loss"], "outputs": [{"name": "half", "dims": []}]}])";
-  std::string text = replaced(end + "]", end + losses);
+  std::string text = changed(end + "]", end + losses);
   const std::string x = R"({"name": "x", "dims": ["batch", "in"]})";
   text.replace(text.find(x), x.size(),
                x + R"(, {"name": "l", "dims": ["batch"], "element": "index"})");
-  check_refused(text, "g.json: op loss: a loss is the end of a graph, and another op reads it");
+  check_graph_refused(text,
+                      "g.json: op loss: a loss is the end of a graph, and another op reads it");
 }
 
 TEST_CASE("unreadable model files are told apart") {

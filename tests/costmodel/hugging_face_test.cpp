@@ -20,7 +20,7 @@ std::int64_t parameters(const std::string& config) {
       .total;
 }
 
-void check_refused(const std::string& config, const std::string& message) {
+void check_config_refused(const std::string& config, const std::string& message) {
   CAPTURE(message);
   CHECK_THROWS_WITH(parameters(config), message);
 }
@@ -80,74 +80,80 @@ TEST_CASE("of a multimodal file the text model is read, with its class's default
 }
 
 TEST_CASE("an unknown family, a missing or a contradictory field is named") {
-  check_refused(R"({"model_type": "mamba"})",
-                "c.json: model_type: expected a supported family (gpt2, gpt_neox, opt, bloom, "
-                "llama, mistral, qwen2, qwen3, gemma, phi3, mixtral, qwen2_moe, qwen3_moe, "
-                "deepseek_v2, deepseek_v3, bert, roberta, vit, t5), found \"mamba\"");
-  check_refused("{}", "c.json: the field \"model_type\" is missing");
-  check_refused("[]", "c.json: expected an object, found a list of 0 elements");
-  check_refused(R"({"model_type": "gpt2", "vocab_size": 10})",
-                "c.json: the field \"n_embd\" is missing");
-  check_refused(llama(R"(, "architectures": ["LlamaForTokenClassification"])"),
-                "c.json: architectures[0]: expected LlamaForCausalLM or LlamaModel, found "
-                "\"LlamaForTokenClassification\"");
-  check_refused(llama(R"(, "num_key_value_heads": 3)"),
-                "c.json: num_key_value_heads: 4 heads cannot be divided among 3");
-  check_refused(llama(R"(, "head_dim": -1)"),
-                "c.json: head_dim: expected a whole number from 1 to 2147483648, found -1");
-  check_refused(llama(R"(, "rms_norm_eps": "small")"),
-                "c.json: rms_norm_eps: expected a number, found \"small\"");
-  check_refused(llama(R"(, "hidden_act": "mish")"),
-                "c.json: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, "
-                "gelu_fast, silu, swish, relu, tanh, sigmoid, found \"mish\"");
-  check_refused(llama(R"(, "attention_dropout": 1)"),
-                "c.json: attention_dropout: expected a probability of at least 0 and below 1, "
-                "found 1");
-  check_refused(R"({"model_type": "gpt2", "vocab_size": 10, "n_embd": 10, "n_layer": 1,
+  check_config_refused(
+      R"({"model_type": "mamba"})",
+      "c.json: model_type: expected a supported family (gpt2, gpt_neox, opt, bloom, "
+      "llama, mistral, qwen2, qwen3, gemma, phi3, mixtral, qwen2_moe, qwen3_moe, "
+      "deepseek_v2, deepseek_v3, bert, roberta, vit, t5), found \"mamba\"");
+  check_config_refused("{}", "c.json: the field \"model_type\" is missing");
+  check_config_refused("[]", "c.json: expected an object, found a list of 0 elements");
+  check_config_refused(R"({"model_type": "gpt2", "vocab_size": 10})",
+                       "c.json: the field \"n_embd\" is missing");
+  check_config_refused(llama(R"(, "architectures": ["LlamaForTokenClassification"])"),
+                       "c.json: architectures[0]: expected LlamaForCausalLM or LlamaModel, found "
+                       "\"LlamaForTokenClassification\"");
+  check_config_refused(llama(R"(, "num_key_value_heads": 3)"),
+                       "c.json: num_key_value_heads: 4 heads cannot be divided among 3");
+  check_config_refused(llama(R"(, "head_dim": -1)"),
+                       "c.json: head_dim: expected a whole number from 1 to 2147483648, found -1");
+  check_config_refused(llama(R"(, "rms_norm_eps": "small")"),
+                       "c.json: rms_norm_eps: expected a number, found \"small\"");
+  check_config_refused(llama(R"(, "hidden_act": "mish")"),
+                       "c.json: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, "
+                       "gelu_fast, silu, swish, relu, tanh, sigmoid, found \"mish\"");
+  check_config_refused(
+      llama(R"(, "attention_dropout": 1)"),
+      "c.json: attention_dropout: expected a probability of at least 0 and below 1, "
+      "found 1");
+  check_config_refused(R"({"model_type": "gpt2", "vocab_size": 10, "n_embd": 10, "n_layer": 1,
                     "n_head": 3, "n_positions": 4})",
-                "c.json: n_head: 10 entries cannot be divided among 3 heads");
-  check_refused(R"({"model_type": "mixtral", "vocab_size": 11, "hidden_size": 24,
+                       "c.json: n_head: 10 entries cannot be divided among 3 heads");
+  check_config_refused(R"({"model_type": "mixtral", "vocab_size": 11, "hidden_size": 24,
                     "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4,
                     "num_key_value_heads": 4, "num_local_experts": 2, "num_experts_per_tok": 3})",
-                "c.json: num_experts_per_tok: 3 experts cannot be chosen from 2");
-  check_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
+                       "c.json: num_experts_per_tok: 3 experts cannot be chosen from 2");
+  check_config_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
                     "num_attention_heads": 4, "intermediate_size": 40, "image_size": 225})",
-                "c.json: patch_size: an image of 225 cannot be cut into patches of 16");
+                       "c.json: patch_size: an image of 225 cannot be cut into patches of 16");
 }
 
 TEST_CASE("a config cannot ask for what no model has") {
-  check_refused(R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 24,
+  check_config_refused(
+      R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 24,
                     "intermediate_size": 40, "num_hidden_layers": 1001, "num_attention_heads": 4})",
-                "c.json: num_hidden_layers: expected a whole number from 1 to 1000, found 1001");
-  check_refused(R"({"model_type": "phi3", "vocab_size": 11, "hidden_size": 24,
+      "c.json: num_hidden_layers: expected a whole number from 1 to 1000, found 1001");
+  check_config_refused(
+      R"({"model_type": "phi3", "vocab_size": 11, "hidden_size": 24,
                     "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
                     "partial_rotary_factor": 1e300})",
-                "c.json: partial_rotary_factor: expected a number from 0 to 1, found 1e+300");
-  check_refused(R"({"model_type": "qwen3_moe", "vocab_size": 11, "hidden_size": 24,
+      "c.json: partial_rotary_factor: expected a number from 0 to 1, found 1e+300");
+  check_config_refused(R"({"model_type": "qwen3_moe", "vocab_size": 11, "hidden_size": 24,
                     "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
                     "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
                     "mlp_only_layers": [2]})",
-                "c.json: mlp_only_layers[0]: expected a whole number from 0 to 1, found 2");
-  check_refused(R"({"model_type": "roberta", "vocab_size": 11, "hidden_size": 24,
+                       "c.json: mlp_only_layers[0]: expected a whole number from 0 to 1, found 2");
+  check_config_refused(
+      R"({"model_type": "roberta", "vocab_size": 11, "hidden_size": 24,
                     "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
                     "max_position_embeddings": 2})",
-                "c.json: max_position_embeddings: 2 rows are reserved, so more are needed, found "
-                "2");
-  check_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
+      "c.json: max_position_embeddings: 2 rows are reserved, so more are needed, found "
+      "2");
+  check_config_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
                     "num_attention_heads": 4, "intermediate_size": 40, "id2label": {}})",
-                "c.json: id2label: names no class");
-  check_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
+                       "c.json: id2label: names no class");
+  check_config_refused(R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 1,
                     "num_attention_heads": 4, "intermediate_size": 40, "image_size": 2000000000,
                     "patch_size": 1})",
-                "c.json: dimension patches: expected a size from 1 to 1099511627776, found "
-                "4000000000000000000");
-  check_refused(R"({"model_type": "t5", "vocab_size": 11, "d_model": 24, "d_kv": 6, "num_heads": 4,
+                       "c.json: dimension patches: expected a size from 1 to 1099511627776, found "
+                       "4000000000000000000");
+  check_config_refused(
+      R"({"model_type": "t5", "vocab_size": 11, "d_model": 24, "d_kv": 6, "num_heads": 4,
                     "d_ff": 40, "num_layers": 1, "feed_forward_proj": "gated\u0007"})",
-                "c.json: feed_forward_proj: expected relu or gated-gelu, found gated\\x07");
+      "c.json: feed_forward_proj: expected relu or gated-gelu, found gated\\x07");
   json deepseek =
       json::parse(read_text_file(MESHWRIGHT_TEST_DATA "/tiny_moe/tiny-deepseek_v3.json", 1_MiB));
   deepseek["topk_group"] = deepseek["n_group"].get<int>() + 1;
-  check_refused(deepseek.dump(), "c.json: topk_group: 5 groups cannot be chosen from 4");
+  check_config_refused(deepseek.dump(), "c.json: topk_group: 5 groups cannot be chosen from 4");
 }
 
 TEST_CASE("learned positions limit the sequence") {
@@ -168,17 +174,19 @@ TEST_CASE("keys that say nothing about the graph are ignored, and a null is a mi
 }
 
 TEST_CASE("sizes beyond 64 bits are an error, not a small number") {
-  check_refused(R"({"model_type": "llama", "vocab_size": 2147483648, "hidden_size": 2147483648,
+  check_config_refused(
+      R"({"model_type": "llama", "vocab_size": 2147483648, "hidden_size": 2147483648,
                     "intermediate_size": 2147483648, "num_hidden_layers": 8,
                     "num_attention_heads": 1})",
-                "c.json: weight model.layers.0.self_attn.q_proj.weight: the sizes are too large: "
-                "4611686020574871552 + 4611686018427387904 does not fit into 64 bits");
+      "c.json: weight model.layers.0.self_attn.q_proj.weight: the sizes are too large: "
+      "4611686020574871552 + 4611686018427387904 does not fit into 64 bits");
 }
 
 TEST_CASE("truncated and deeply nested configs are refused") {
-  check_refused(R"({"model_type": "llama", "vocab_)",
-                "c.json: line 1, column 32: not valid JSON: invalid string: missing closing quote; "
-                "last read: '\"vocab_'; expected string literal");
+  check_config_refused(
+      R"({"model_type": "llama", "vocab_)",
+      "c.json: line 1, column 32: not valid JSON: invalid string: missing closing quote; "
+      "last read: '\"vocab_'; expected string literal");
   const std::string whole = llama();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_THROWS_AS(parameters(whole.substr(0, size)), InputError);

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/costmodel/cluster_examples.h"
+#include "tests/costmodel/cost_examples.h"
 
 namespace meshwright {
 namespace {
@@ -40,8 +41,6 @@ GemmShape product(std::int64_t m, std::int64_t n, std::int64_t k) {
 double time_of(const GemmShape& shape, const DeviceFit& fit) {
   return gemm_time(shape, Precision::FP16, device(), fit).value();
 }
-
-auto near(double seconds) { return Approx(seconds).epsilon(1e-12).margin(0); }
 
 Kernel matmul(KernelPart part, Operand first, Operand second, Operand result) {
   return {.kind = KernelKind::Matmul,

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "costmodel/base/input_error.h"
+#include "tests/bad_files.h"
 
 namespace meshwright {
 namespace {
@@ -39,12 +40,6 @@ const std::string kJson =
 "results":[
 {"size":1024,"count":128,"type":"half","redop":"none","root":"-1","out_of_place":{"time":10.250000,"alg_bw":0.1,"bus_bw":0.05,"nwrong":0.0},"in_place":{"time":9.0,"alg_bw":0.1,"bus_bw":0.05,"nwrong":0.0}},
 {"size":2048,"count":256,"type":"half","redop":"none","root":"-1","out_of_place":null,"in_place":{"time":11.5,"alg_bw":"nan","bus_bw":0.05,"nwrong":null}}]})";
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
 
 }  // namespace
 

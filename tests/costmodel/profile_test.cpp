@@ -16,12 +16,6 @@
 namespace meshwright {
 namespace {
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 void check_refused(const std::string& from, const std::string& to, const std::string& message) {
   CAPTURE(from, to);
   const std::string text = replaced(profile_text(small_profile()), from, to);

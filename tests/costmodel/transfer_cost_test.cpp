@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/costmodel/cluster_examples.h"
+#include "tests/costmodel/cost_examples.h"
 
 namespace meshwright {
 namespace {
@@ -29,9 +30,7 @@ double time_of(TransferKind kind, Bytes size, const GroupShape& shape, const Lin
   return transfer_time(kind, size, shape, kLinks, fit, kNetwork).value();
 }
 
-auto near(double seconds) { return Approx(seconds).epsilon(1e-12).margin(0); }
-
-Cluster two_nodes() {
+Cluster plain_nodes() {
   return {.name = "two nodes",
           .node_types = {node_of_devices("node", 4)},
           .nodes = {{0, 2}},
@@ -122,7 +121,7 @@ TEST_CASE("switches reduce for groups of five and more in a node") {
 }
 
 TEST_CASE("the shape and the links of a group are those of its nodes") {
-  Cluster cluster = two_nodes();
+  Cluster cluster = plain_nodes();
   const auto devices = [](std::vector<std::size_t> ids) {
     std::vector<DeviceId> result;
     for (const std::size_t id : ids) result.emplace_back(id);

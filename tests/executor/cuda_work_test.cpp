@@ -111,7 +111,7 @@ class Emulator {
 template <class Real>
 std::optional<double> difference(const Kernel& kernel, Precision precision, std::int64_t threads) {
   StepSettings settings{.seed = 7, .step = 2, .loss_scale = 0.25, .clip = 0.5};
-  Memory<Real> expected(kernel), found(kernel);
+  KernelMemory<Real> expected(kernel), found(kernel);
   run_kernel({kernel, expected.buffers, settings, 0}, precision);
   Emulator emulator(threads);
   const KernelCall call{kernel, found.buffers, settings, 0};
@@ -189,7 +189,7 @@ TEST_CASE("AdamW with fp32 copies of its weights moves both alike") {
   REQUIRE(plain);
   REQUIRE(mixed);
   const StepSettings settings{.step = 2};
-  Memory<float> expected(*plain), found(*mixed);
+  KernelMemory<float> expected(*plain), found(*mixed);
   for (const std::size_t operand : {0, 1, 2, 3, 4}) found.words[operand] = expected.words[operand];
   found.words[5] = expected.words[2];
   run_kernel({*plain, expected.buffers, settings, 0}, Precision::FP32);
@@ -206,7 +206,7 @@ TEST_CASE("operands with gaps have no work") {
   auto kernel = kernel_with({{KernelKind::Scale, KernelPart::Forward, ""}, {12}});
   REQUIRE(kernel);
   kernel->operands[0].strides = {2};
-  Memory<float> memory(*kernel);
+  KernelMemory<float> memory(*kernel);
   Emulator emulator(1);
   const StepSettings settings;
   const KernelCall call{*kernel, memory.buffers, settings, 0};

@@ -14,11 +14,11 @@ namespace meshwright {
 
 // Memory of a kernel's operands. Losses and optimizers have sums and squares, which are positive.
 template <class Real>
-struct Memory {
+struct KernelMemory {
   std::vector<std::vector<double>> words;  // enough room for any element
   std::vector<std::byte*> buffers;
 
-  explicit Memory(const Kernel& kernel) {
+  explicit KernelMemory(const Kernel& kernel) {
     const bool positive = kernel.kind == KernelKind::Loss || kernel.kind == KernelKind::AdamW;
     for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
       const Operand& operand = kernel.operands[i];
@@ -51,8 +51,8 @@ struct Memory {
 
 // The largest difference between two results of a kernel, by 1 and the expected one.
 template <class Real>
-double largest_difference(const Kernel& kernel, const Memory<Real>& expected,
-                          const Memory<Real>& found) {
+double largest_difference(const Kernel& kernel, const KernelMemory<Real>& expected,
+                          const KernelMemory<Real>& found) {
   double most = 0;
   for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
     for (std::int64_t k = 0; k < element_count(kernel.operands[i]); ++k) {

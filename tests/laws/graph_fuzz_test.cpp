@@ -19,8 +19,8 @@
 namespace meshwright {
 namespace {
 
-constexpr std::int64_t kBatch = 4, kSequence = 8;
-constexpr double kMostError = 1e-9;
+constexpr std::int64_t kBatch = 4, kFuzzSequence = 8;
+constexpr double kMostFuzzError = 1e-9;
 
 std::uint32_t number_from(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
@@ -37,7 +37,7 @@ std::string refused(const std::string& message) {
 // None: it cannot be planned, in words.
 std::optional<Plan> plan_of(const std::string& text, const Model& model) {
   const PlanChoices choices = parse_plan_choices(text);
-  const BatchChoice batch{kBatch, kSequence, Precision::FP64};
+  const BatchChoice batch{kBatch, kFuzzSequence, Precision::FP64};
   auto problems = check_choices(choices, batch, model, test_cluster());
   if (problems.empty()) {
     const FormulaCosts costs(test_cluster());
@@ -56,8 +56,8 @@ std::optional<Plan> plan_of(const std::string& text, const Model& model) {
 // A step of both, as far as rounding can tell.
 void check_law(const Model& model, const Plan& one, const Plan& plan) {
   const Trained expected = train(model, one, 1), found = train(model, plan, 1);
-  CHECK(largest_error(expected.losses, found.losses) <= kMostError);
-  CHECK(largest_error(expected.gradients, found.gradients) <= 1e3 * kMostError);
+  CHECK(largest_error(expected.losses, found.losses) <= kMostFuzzError);
+  CHECK(largest_error(expected.gradients, found.gradients) <= 1e3 * kMostFuzzError);
 }
 
 std::string outcome_of(const ChangedGraph& changed, std::uint32_t seed) {
@@ -71,7 +71,7 @@ std::string outcome_of(const ChangedGraph& changed, std::uint32_t seed) {
   try {
     const OpGraph graph = read_graph(JsonInput::parse(changed.file.dump(), "g.json"));
     const Model model = make_model(graph);
-    profile_model(model, {.micro_batch = kBatch, .sequence = kSequence});
+    profile_model(model, {.micro_batch = kBatch, .sequence = kFuzzSequence});
     const auto one = plan_of("microbatch=4", model);
     if (!one) return "not planned";
     const auto plan = plan_of(kPlans[seed % kPlans.size()], model);

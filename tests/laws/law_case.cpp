@@ -16,7 +16,7 @@
 namespace meshwright {
 namespace {
 
-constexpr std::int64_t kSequence = 12;  // any tp up to 4 divides it
+constexpr std::int64_t kLawSequence = 12;  // any tp up to 4 divides it
 
 // 0 to 6: none, attention, every layer, two layers, the first of a chunk, every layer as a whole,
 // layers but for attention and products.
@@ -198,7 +198,7 @@ std::optional<Plan> plan_of(const LawCase& law_case, const Model& model) {
   try {
     // A frozen layer is a block of its own, where pipelines are not cut.
     const PlanChoices choices = parse_plan_choices(choices_of(law_case));
-    const BatchChoice batch{global_batch_of(law_case), kSequence, Precision::FP64};
+    const BatchChoice batch{global_batch_of(law_case), kLawSequence, Precision::FP64};
     if (!check_choices(choices, batch, model, test_cluster()).empty()) return std::nullopt;
     Plan plan = resolve(choices, batch, model, test_cluster(), FormulaCosts(test_cluster()));
     if (law_case.at("segments") > 0) {
@@ -222,7 +222,7 @@ Plan one_device_plan(const LawCase& law_case, const Model& model) {
   const std::int64_t batch = global_batch_of(law_case);
   PlanChoices choices;
   choices.microbatch = batch;
-  return resolve(choices, {batch, kSequence, Precision::FP64}, model, test_cluster(),
+  return resolve(choices, {batch, kLawSequence, Precision::FP64}, model, test_cluster(),
                  FormulaCosts(test_cluster()));
 }
 

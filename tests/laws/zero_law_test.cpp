@@ -7,8 +7,8 @@
 namespace meshwright {
 namespace {
 
-Trained train_choices(const Model& model, const std::string& choices, std::int64_t global_batch,
-                      Precision precision = Precision::FP64) {
+Trained train_zero(const Model& model, const std::string& choices, std::int64_t global_batch,
+                   Precision precision = Precision::FP64) {
   CAPTURE(choices);
   return train(model, small_plan(choices, model, global_batch, 8, precision));
 }
@@ -29,11 +29,11 @@ TEST_CASE("sharding gradients and weights changes no bit with one micro-batch") 
       for (const std::string rest : {"tp=1", "tp=2,bucket=4 KiB", "pp=2,bucket=3 KiB"}) {
         CAPTURE(tied, rest);
         const std::string common = "dp=3,microbatch=2," + rest;
-        const Trained plain = train_choices(model, common + ",zero=0", 6, precision);
+        const Trained plain = train_zero(model, common + ",zero=0", 6, precision);
         for (const char* zero : {",zero=2", ",zero=2,overlap=false", ",zero=3,prefetch=0",
                                  ",zero=3,prefetch=2,overlap=false"}) {
           CAPTURE(zero);
-          CHECK(same_bits(plain, train_choices(model, common + zero, 6, precision)));
+          CHECK(same_bits(plain, train_zero(model, common + zero, 6, precision)));
         }
       }
     }
@@ -47,12 +47,12 @@ TEST_CASE("with several micro-batches ZeRO-2 differs by rounding, ZeRO-3 from it
     for (const std::string rest : {"tp=1", "tp=2,pp=2", "pp=2,schedule=gpipe,bucket=3 KiB"}) {
       CAPTURE(tied, rest);
       const std::string common = "dp=2,microbatch=1," + rest;
-      const Trained one = train_choices(model, common + ",zero=1", 6);
-      const Trained two = train_choices(model, common + ",zero=2", 6);
+      const Trained one = train_zero(model, common + ",zero=1", 6);
+      const Trained two = train_zero(model, common + ",zero=2", 6);
       CHECK(error_of(one, two) <= 1e-10);
-      CHECK(same_bits(two, train_choices(model, common + ",zero=3", 6)));
-      CHECK(same_bits(two, train_choices(model, common + ",zero=3,prefetch=0", 6)));
-      CHECK(same_bits(two, train_choices(model, common + ",zero=3,reshard=false", 6)));
+      CHECK(same_bits(two, train_zero(model, common + ",zero=3", 6)));
+      CHECK(same_bits(two, train_zero(model, common + ",zero=3,prefetch=0", 6)));
+      CHECK(same_bits(two, train_zero(model, common + ",zero=3,reshard=false", 6)));
     }
   }
 }
@@ -62,9 +62,9 @@ TEST_CASE("cutting the pipeline changes no bit with any ZeRO stage") {
   for (const std::string zero : {"1", "2", "3"}) {
     CAPTURE(zero);
     const std::string common = "dp=2,microbatch=1,bucket=5 KiB,zero=" + zero;
-    const Trained whole = train_choices(model, common, 6);
-    CHECK(same_bits(whole, train_choices(model, common + ",pp=2", 6)));
-    CHECK(same_bits(whole, train_choices(model, common + ",pp=4,schedule=gpipe", 6)));
+    const Trained whole = train_zero(model, common, 6);
+    CHECK(same_bits(whole, train_zero(model, common + ",pp=2", 6)));
+    CHECK(same_bits(whole, train_zero(model, common + ",pp=4,schedule=gpipe", 6)));
   }
 }
 
@@ -72,13 +72,13 @@ TEST_CASE("frozen weights stay as they are and the others train as on one device
   for (const bool tied : {true, false}) {
     const SmallGpt gpt{.layers = 6, .tied = tied};
     const Model model = frozen_gpt(gpt, 2);
-    const Trained one = train_choices(model, "microbatch=4", 4);
+    const Trained one = train_zero(model, "microbatch=4", 4);
     for (const char* choices :
          {"dp=2,microbatch=1", "tp=2,microbatch=2", "dp=2,tp=2,zero=1,microbatch=1",
           "dp=2,pp=2,zero=2,microbatch=1", "dp=2,pp=3,zero=3,microbatch=1,bucket=4 KiB",
           "pp=3,tp=2,microbatch=1,schedule=gpipe", "dp=4,zero=3,prefetch=0"}) {
       CAPTURE(tied, choices);
-      CHECK(error_of(one, train_choices(model, choices, 4)) <= 1e-10);
+      CHECK(error_of(one, train_zero(model, choices, 4)) <= 1e-10);
     }
   }
 }

@@ -17,7 +17,7 @@ struct Sizes {
   std::int64_t scores() const { return a * s * s * b; }
 };
 
-Sizes random_sizes(std::uint32_t seed) {
+Sizes random_model_sizes(std::uint32_t seed) {
   std::mt19937 generator(seed);
   const auto between = [&](std::int64_t low, std::int64_t high) {
     return low +
@@ -73,7 +73,7 @@ std::int64_t held_by_layer(const Sizes& sizes, const std::string& choices, Preci
 TEST_CASE("unfused kernels in two bytes keep the published activations of a layer") {
   for (std::uint32_t seed = 0; seed < static_cast<std::uint32_t>(cases(6, 100)); ++seed) {
     CAPTURE(seed);
-    const Sizes z = random_sizes(seed);
+    const Sizes z = random_model_sizes(seed);
     const auto kept = [&](const std::string& choices) {
       return held_by_layer(z, "kernels=unfused," + choices, Precision::BF16);
     };
@@ -100,7 +100,7 @@ struct OwnForm {
 TEST_CASE("our kernels keep 16 sbh numbers of a layer, 4 sb of its norms and asb of attention") {
   for (std::uint32_t seed = 0; seed < static_cast<std::uint32_t>(cases(3, 100)); ++seed) {
     CAPTURE(seed);
-    const Sizes z = random_sizes(seed);
+    const Sizes z = random_model_sizes(seed);
     for (const auto& [precision, form] :
          {std::pair{Precision::BF16, OwnForm{2, 4}}, std::pair{Precision::FP32, OwnForm{4, 4}},
           std::pair{Precision::FP64, OwnForm{8, 8}}}) {

@@ -7,6 +7,7 @@
 #include "simulator/engine/critical_path.h"
 #include "simulator/engine/simulate.h"
 #include "simulator/report/report.h"
+#include "tests/simulator/random_choices.h"
 #include "tests/simulator/random_clusters.h"
 #include "tests/simulator/random_programs.h"
 #include "tests/simulator/small_plans.h"
@@ -70,7 +71,7 @@ Seconds step_of(const RandomPlan& random, const Cluster& cluster, const EngineOp
 }
 
 // Lowering plans takes time: a fifth of the cases unless all are asked for.
-bool is_skipped() { return *rc::gen::inRange(0, cases(5, 1)) != 0; }
+bool is_skipped() { return *rc::gen::inRange(0, one_in(5)) != 0; }
 
 // Nothing but kernels that take time by what they write; transfers and the optimizer are free.
 class WorkOnly : public CostModel {

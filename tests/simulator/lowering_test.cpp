@@ -6,6 +6,7 @@
 #include "simulator/lowering/lower.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/program/check_program.h"
+#include "tests/simulator/random_choices.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"

@@ -7,6 +7,7 @@
 #include "costmodel/base/input_error.h"
 #include "simulator/plan/plan_file.h"
 #include "tests/bad_files.h"
+#include "tests/simulator/random_choices.h"
 #include "tests/simulator/small_plans.h"
 
 namespace meshwright {

@@ -15,7 +15,7 @@ namespace meshwright {
 namespace {
 
 // Eight devices with 16 GiB and 100 TFLOP/s in fp16, so 50 in fp32.
-Cluster one_node() {
+Cluster node_of_eight() {
   NodeType node = node_of_devices("node", 8);
   node.host = Host{declared(1_GiB), declared(50.0_GBps), declared(std::int64_t{2})};
   return {.name = "node",
@@ -25,7 +25,7 @@ Cluster one_node() {
 }
 
 Report play(const std::vector<Program>& programs, const FixedCosts& costs) {
-  return summarize(programs, simulate(programs, costs), one_node());
+  return summarize(programs, simulate(programs, costs), node_of_eight());
 }
 
 Seconds sum(const TimeParts& parts) {

@@ -9,6 +9,7 @@
 #include "simulator/engine/simulate.h"
 #include "simulator/program/check_program.h"
 #include "simulator/report/report.h"
+#include "tests/simulator/random_choices.h"
 #include "tests/simulator/random_clusters.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
@@ -40,7 +41,7 @@ std::vector<std::size_t> class_of_devices(const Represented& represented, std::s
 
 TEST_CASE("one device of each class tells the times and the memory of all, to the bit") {
   const auto law = [] {
-    if (*rc::gen::inRange(0, cases(3, 1)) != 0) return;  // a third, unless all are asked for
+    if (*rc::gen::inRange(0, one_in(3)) != 0) return;  // a third, unless all are asked for
     const Model model = small_gpt({.layers = 4, .dropout = 0, .tied = *rc::gen::arbitrary<bool>()});
     RandomChoices choices = random_choices();
     if (*rc::gen::arbitrary<bool>()) choices.text += ",sequence_parallel=true";

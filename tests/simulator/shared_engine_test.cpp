@@ -8,7 +8,7 @@
 namespace meshwright {
 namespace {
 
-Cluster one_node() {
+Cluster node_of_four() {
   return {
       .name = "node", .node_types = {node_of_devices("node", 4)}, .nodes = {{0, 1}}, .network = {}};
 }
@@ -32,7 +32,7 @@ TEST_CASE("a kernel is slower while a collective of its device is under way") {
   }
   const FixedCosts costs = costs_of({{"work", 1.0_s}}, 0.5_s);
   const EngineOptions options{.slow_down_inside_node = 1.25, .slow_down_across_nodes = 7};
-  const Timeline timeline = simulate(programs, costs, one_node(), options);
+  const Timeline timeline = simulate(programs, costs, node_of_four(), options);
   // 0.5 s at 1/1.25 is 0.4 s of work; 0.6 s are left.
   CHECK(timeline.devices[0].tasks[1].finish.value() == Approx(1.1).epsilon(1e-12));
   // All kernels of other lanes and those after the collective take their own time.
@@ -40,7 +40,7 @@ TEST_CASE("a kernel is slower while a collective of its device is under way") {
   alone.transfer({.group = device_ids({0, 1})}, "ring");
   alone.kernel({.name = "work"}, {}, {}, {}, "copy");
   programs[0] = alone.program();
-  CHECK(simulate(programs, costs, one_node(), options).devices[0].tasks[1] ==
+  CHECK(simulate(programs, costs, node_of_four(), options).devices[0].tasks[1] ==
         TaskSpan{0.0_s, 1.0_s});
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("a send slows no kernel") {
     builder.kernel({.name = "work"});
     programs.push_back(builder.program());
   }
-  const Timeline timeline = simulate(programs, costs_of({{"work", 1.0_s}}, 0.5_s), one_node(),
+  const Timeline timeline = simulate(programs, costs_of({{"work", 1.0_s}}, 0.5_s), node_of_four(),
                                      {.slow_down_inside_node = 2});
   CHECK(timeline.devices[0].tasks[1] == TaskSpan{0.0_s, 1.0_s});
 }
@@ -65,17 +65,19 @@ TEST_CASE("the step is as long as the device's chain or the host's, whichever is
   const std::vector<Program> programs = {builder.program()};
   const FixedCosts costs = costs_of({{"work", 0.5_s}});
   const auto step = [&](Seconds dispatch) {
-    return simulate(programs, costs, one_node(), {.dispatch = dispatch}).step;
+    return simulate(programs, costs, node_of_four(), {.dispatch = dispatch}).step;
   };
   CHECK(step(0.0_s) == 5.0_s);
   CHECK(step(0.25_s) == 5.25_s);  // the first launch, then the device is never short of work
   CHECK(step(2.0_s) == 20.5_s);   // ten launches and the last kernel
   // Repeated steps: the host goes on at once.
-  CHECK(simulate(programs, costs, one_node(), {.dispatch = 2.0_s, .repeat = true}).step == 20.0_s);
-  CHECK(simulate(programs, costs, one_node(), {.dispatch = 0.25_s, .repeat = true}).step == 5.0_s);
+  CHECK(simulate(programs, costs, node_of_four(), {.dispatch = 2.0_s, .repeat = true}).step ==
+        20.0_s);
+  CHECK(simulate(programs, costs, node_of_four(), {.dispatch = 0.25_s, .repeat = true}).step ==
+        5.0_s);
 
-  const Timeline late = simulate(programs, costs, one_node(), {.dispatch = 2.0_s});
-  const Report report = summarize(programs, late, one_node());
+  const Timeline late = simulate(programs, costs, node_of_four(), {.dispatch = 2.0_s});
+  const Report report = summarize(programs, late, node_of_four());
   CHECK(report.last().parts.dispatch.value() == Approx(15.5));  // 20.5 s less ten kernels
   CHECK(report.last().parts.idle.value() == Approx(0).margin(1e-12));
   CHECK(report.bubble == Approx(0).margin(1e-12));
@@ -98,13 +100,14 @@ TEST_CASE(
   Launches costs;
   costs.kernels = {{"plain", 0.5_s}, {"parts", 0.5_s}, {"fused", 0.5_s}};
   const EngineOptions options{.dispatch = 1.0_s};
-  const auto tasks = simulate(programs, costs, one_node(), options).devices[0].tasks;
+  const auto tasks = simulate(programs, costs, node_of_four(), options).devices[0].tasks;
   // Launched after 1, 4, 4 and 5 s.
   CHECK(tasks[1] == TaskSpan{4.0_s, 4.5_s});
   CHECK(tasks[2] == TaskSpan{4.5_s, 5.0_s});
   CHECK(tasks[3] == TaskSpan{5.0_s, 5.5_s});
   // Repeated: five launches a step.
-  CHECK(simulate(programs, costs, one_node(), {.dispatch = 1.0_s, .repeat = true}).step == 5.0_s);
+  CHECK(simulate(programs, costs, node_of_four(), {.dispatch = 1.0_s, .repeat = true}).step ==
+        5.0_s);
 }
 
 TEST_CASE("a host that waits for what it receives launches the rest after it") {
@@ -121,7 +124,7 @@ TEST_CASE("a host that waits for what it receives launches the rest after it") {
   for (const bool shared : {false, true}) {
     EngineOptions options{.share_links = shared, .dispatch = 1.0_s};
     const auto ends = [&] {
-      const Timeline timeline = simulate(programs, costs, one_node(), options);
+      const Timeline timeline = simulate(programs, costs, node_of_four(), options);
       const auto& tasks = timeline.devices[1].tasks;
       return std::vector{tasks[0].finish.value(), tasks[1].finish.value(), tasks[2].finish.value()};
     };
@@ -133,7 +136,7 @@ TEST_CASE("a host that waits for what it receives launches the rest after it") {
     // Repeated, the second host goes on launching where the step ends: its step takes as long as
     // from one transfer to the next, two launches and its own.
     options.repeat = true;
-    CHECK(simulate(programs, costs, one_node(), options).step.value() == Approx(3.5));
+    CHECK(simulate(programs, costs, node_of_four(), options).step.value() == Approx(3.5));
   }
 }
 
@@ -149,12 +152,12 @@ TEST_CASE("a repeated step counts what runs beside the next one once") {
   const FixedCosts costs = costs_of({{"a", 1.0_s}, {"b", 1.0_s}}, 1.5_s);
   // Once: a 0-1, b 1-2, gather 2-3.5. Then a 2-3 beside it, b 3.5-4.5, gather 4.5-6.
   CHECK(simulate(programs, costs).step == 3.5_s);
-  const Timeline timeline = simulate(programs, costs, one_node(), {.repeat = true});
+  const Timeline timeline = simulate(programs, costs, node_of_four(), {.repeat = true});
   CHECK(timeline.step == 2.5_s);
   CHECK(timeline.devices[0].tasks ==
         std::vector<TaskSpan>{{0.0_s, 1.0_s}, {1.5_s, 2.5_s}, {2.5_s, 4.0_s}});
   // Of the 2.5 s two are kernels; the gather shows for half a second.
-  const TimeParts parts = summarize(programs, timeline, one_node()).last().parts;
+  const TimeParts parts = summarize(programs, timeline, node_of_four()).last().parts;
   CHECK(parts.kernels.at(KernelPart::Forward) == 2.0_s);
   CHECK(parts.transfers.at(Purpose::Tensor) == 0.5_s);
   CHECK(parts.idle == 0.0_s);
@@ -171,7 +174,7 @@ TEST_CASE("what is recomputed is told apart, and does not count as the model's w
   builder.program().tasks[1].recompute = true;
   const std::vector<Program> programs = {builder.program()};
   const FixedCosts costs = costs_of({{"work", 1.0_s}});
-  const Report report = summarize(programs, simulate(programs, costs), one_node());
+  const Report report = summarize(programs, simulate(programs, costs), node_of_four());
   CHECK(report.last().parts.kernels.at(KernelPart::Forward) == 1.0_s);
   CHECK(report.last().parts.recomputation == 1.0_s);
   CHECK(report.model_flops == 3 * 2e6);
@@ -186,7 +189,7 @@ TEST_CASE("memory that outlives the step is there at the start of the next") {
   builder.transfer({.group = device_ids({0})}, "ring", {moved}, {work});
   const std::vector<Program> programs = {builder.program()};
   const Timeline timeline =
-      simulate(programs, costs_of({{"a", 1.0_s}}, 0.5_s), one_node(), {.repeat = true});
+      simulate(programs, costs_of({{"a", 1.0_s}}, 0.5_s), node_of_four(), {.repeat = true});
   // The transfer 1-1.5 runs beside the next kernel 1-2: the step is 1 s.
   REQUIRE(timeline.step == 1.0_s);
   const std::vector<MemorySample> expected = {{0.0_s, {4_B, 0_B, 0_B, 0_B, 40_B, 0_B}},

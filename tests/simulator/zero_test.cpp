@@ -13,8 +13,8 @@
 namespace meshwright {
 namespace {
 
-std::vector<Program> programs_of(const std::string& choices, std::int64_t global_batch,
-                                 const Model& model) {
+std::vector<Program> zero_programs(const std::string& choices, std::int64_t global_batch,
+                                   const Model& model) {
   const Plan plan = small_plan(choices, model, global_batch, 8, Precision::FP32);
   CHECK(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
   auto programs = lower_all(model, plan);
@@ -95,7 +95,7 @@ TEST_CASE("ZeRO divides what a device keeps of each parameter") {
         const auto divisor = [&](int from) { return zero >= from ? d : 1; };
         const std::string choices =
             "dp=" + std::to_string(d) + ",zero=" + std::to_string(zero) + ",microbatch=1," + rest;
-        for (const Program& program : programs_of(choices, 2 * d, model)) {
+        for (const Program& program : zero_programs(choices, 2 * d, model)) {
           const Held held = held_by(program, divisor(1));
           const std::int64_t weights = persistent_bytes(program, Component::Weights);
           const std::int64_t gradients = persistent_bytes(program, Component::Gradients);
@@ -115,7 +115,7 @@ TEST_CASE("ZeRO-2 reduces every gradient once a micro-batch and gathers every we
   for (const char* rest : {"", ",overlap=false", ",bucket=3 KiB", ",pp=2,schedule=gpipe"}) {
     CAPTURE(rest);
     const std::string choices = std::string("dp=2,zero=2,microbatch=1") + rest;
-    for (const Program& program : programs_of(choices, 6, model)) {
+    for (const Program& program : zero_programs(choices, 6, model)) {
       const std::int64_t padded = held_by(program, 2).padded, microbatches = 3;
       CHECK(elements_moved(program, Purpose::Gradients, TransferKind::ReduceScatter) ==
             microbatches * padded);
@@ -129,7 +129,7 @@ TEST_CASE("ZeRO-3 gathers every weight for the forward and for the backward of a
   for (const char* rest : {"", ",prefetch=0", ",pp=2", ",pp=2,tp=2,schedule=gpipe"}) {
     CAPTURE(rest);
     const std::string choices = std::string("dp=2,zero=3,microbatch=1") + rest;
-    for (const Program& program : programs_of(choices, 6, model)) {
+    for (const Program& program : zero_programs(choices, 6, model)) {
       const std::int64_t padded = held_by(program, 2).padded, microbatches = 3;
       CHECK(elements_moved(program, Purpose::Gradients, TransferKind::ReduceScatter) ==
             microbatches * padded);
@@ -143,7 +143,7 @@ TEST_CASE("weights are gathered as many buckets ahead of their use as the plan s
   const Model model = small_gpt({.tied = false});
   for (const std::size_t prefetch : {0u, 1u, 3u}) {
     CAPTURE(prefetch);
-    const auto programs = programs_of(
+    const auto programs = zero_programs(
         "dp=2,zero=3,microbatch=1,bucket=3 KiB,prefetch=" + std::to_string(prefetch), 2, model);
     const Program& program = programs[0];
     std::size_t gathered = 0;
@@ -175,7 +175,7 @@ TEST_CASE("with ZeRO-3 only the buckets in use and those fetched ahead are whole
   const Model model = small_gpt({.tied = false});
   for (const std::int64_t prefetch : {0, 1, 2}) {
     CAPTURE(prefetch);
-    const auto programs = programs_of(
+    const auto programs = zero_programs(
         "dp=2,pp=2,zero=3,microbatch=1,bucket=3 KiB,prefetch=" + std::to_string(prefetch), 6,
         model);
     for (const Program& program : programs) {
@@ -199,8 +199,8 @@ TEST_CASE("gathering weights ahead hides transfers behind computation") {
 
 TEST_CASE("one replica has nothing to shard") {
   const Model model = small_gpt();
-  const auto plain = programs_of("tp=2,microbatch=1,zero=0", 2, model);
-  const auto sharded = programs_of("tp=2,microbatch=1,zero=3", 2, model);
+  const auto plain = zero_programs("tp=2,microbatch=1,zero=0", 2, model);
+  const auto sharded = zero_programs("tp=2,microbatch=1,zero=3", 2, model);
   for (std::size_t d = 0; d < plain.size(); ++d) {
     CHECK(program_text(sharded[d]) == program_text(plain[d]));
     CHECK(sharded[d].buffers == plain[d].buffers);
@@ -211,7 +211,7 @@ TEST_CASE("frozen weights have no gradients, no optimizer state and no weight-gr
   const Model model = frozen_gpt({.layers = 6, .tied = false}, 2);
   const ParameterCount count = count_parameters(model);
   REQUIRE(count.trainable < count.total);
-  const auto program = programs_of("microbatch=1", 2, model).front();
+  const auto program = zero_programs("microbatch=1", 2, model).front();
   CHECK(persistent_bytes(program, Component::Weights) == 4 * count.total);
   CHECK(persistent_bytes(program, Component::Gradients) == 4 * count.trainable);
   CHECK(persistent_bytes(program, Component::Optimizer) == 8 * count.trainable);

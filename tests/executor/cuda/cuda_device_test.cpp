@@ -24,7 +24,7 @@ CudaRunFunction run_function() {
 template <class Real>
 std::optional<double> difference(CudaRunFunction run, const Kernel& kernel, Precision precision) {
   const StepSettings settings{.seed = 7, .step = 2, .loss_scale = 0.25, .clip = 0.5};
-  Memory<Real> expected(kernel), found(kernel);
+  KernelMemory<Real> expected(kernel), found(kernel);
   run_kernel({kernel, expected.buffers, settings, 0}, precision);
   CudaCall call{kernel, precision, settings, found.buffers, {}};
   for (const Operand& operand : kernel.operands) {
