@@ -2,7 +2,7 @@
 # The wheel has no headers; the solver declares the few functions it calls.
 
 set(MESHWRIGHT_ORTOOLS "" CACHE PATH
-    "Folder of the unpacked OR-Tools wheel; empty: where ./run and ./test put it")
+    "Folder of the unpacked OR-Tools wheel; empty: where ./test puts it")
 set(version_file ${PROJECT_SOURCE_DIR}/cmake/ortools_version.txt)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
              ${version_file})
@@ -13,8 +13,8 @@ if(NOT ortools_folder)
   set(ortools_folder ${PROJECT_SOURCE_DIR}/build/deps/ortools-${ortools_version})
 endif()
 if(NOT EXISTS ${ortools_folder}/ortools/.libs/libortools.so.9)
-  message(FATAL_ERROR "OR-Tools ${ortools_version} is not in ${ortools_folder}: ./run fetches it; "
-                      "or set MESHWRIGHT_ORTOOLS to an unpacked wheel")
+  message(FATAL_ERROR "OR-Tools ${ortools_version} is not in ${ortools_folder}: ./test fetches it; "
+                      "or set MESHWRIGHT_ORTOOLS to an unpacked wheel, or MESHWRIGHT_PLANNER to OFF")
 endif()
 
 # The libraries find each other by their place relative to $ORIGIN, the linker does not: it needs

@@ -94,7 +94,8 @@ python_with_pip() {
 }
 
 # OR-Tools is in no Debian release; its Python wheel carries the whole library. It is unpacked
-# beside its place and renamed, so that a folder of that name is always complete.
+# beside its place and renamed, so that a folder of that name is always complete. Only ./test needs
+# it: the program does not link the planner yet.
 fetch_ortools() {
   local version place part python log=$root/build/log/ortools.log
   version=$(<"$root/cmake/ortools_version.txt")
@@ -151,9 +152,4 @@ locked() {
   "$@" {lock}>&- || status=$?
   exec {lock}>&-
   return $status
-}
-
-prepare() {
-  install_packages
-  fetch_ortools
 }
