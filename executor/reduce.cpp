@@ -22,24 +22,36 @@ struct MaxOf {
   }
 };
 
+// Calls visit(i, element) for `size` elements of a row from `first` on. Elements side by side have
+// a loop of their own, which the compiler makes fast.
+template <class T, class Visit>
+void visit_row(const Row& row, std::size_t first, std::size_t size, Visit visit) {
+  T* from = reinterpret_cast<T*>(row.start) + static_cast<std::int64_t>(first) * row.stride;
+  if (row.stride == 1) {
+    for (std::size_t i = 0; i < size; ++i) visit(i, from[i]);
+  } else {
+    for (std::size_t i = 0; i < size; ++i, from += row.stride) visit(i, *from);
+  }
+}
+
 template <class T, class Operation>
-void reduce_as(std::span<const std::byte* const> sources, std::size_t count, std::byte* result,
+void reduce_as(std::span<const Row> sources, std::size_t count, const Row& result,
                Operation operation) {
   std::array<T, 1024> block;  // what stays in the cache while sources are added to it
   for (std::size_t start = 0; start < count; start += block.size()) {
     const std::size_t size = std::min(block.size(), count - start);
-    std::copy_n(reinterpret_cast<const T*>(sources[0]) + start, size, block.begin());
-    for (const std::byte* source : sources.subspan(1)) {
-      const T* from = reinterpret_cast<const T*>(source) + start;
-      for (std::size_t i = 0; i < size; ++i) block[i] = operation(block[i], from[i]);
+    visit_row<const T>(sources[0], start, size, [&](std::size_t i, T x) { block[i] = x; });
+    for (const Row& source : sources.subspan(1)) {
+      visit_row<const T>(source, start, size,
+                         [&](std::size_t i, T x) { block[i] = operation(block[i], x); });
     }
-    std::copy_n(block.begin(), size, reinterpret_cast<T*>(result) + start);
+    visit_row<T>(result, start, size, [&](std::size_t i, T& x) { x = block[i]; });
   }
 }
 
 template <class T>
-void reduce_by(Reduction reduction, std::span<const std::byte* const> sources, std::size_t count,
-               std::byte* result) {
+void reduce_by(Reduction reduction, std::span<const Row> sources, std::size_t count,
+               const Row& result) {
   switch (reduction) {
     case Reduction::Sum:
       return reduce_as<T>(sources, count, result, SumOf());
@@ -51,7 +63,7 @@ void reduce_by(Reduction reduction, std::span<const std::byte* const> sources, s
 }  // namespace
 
 void reduce(Reduction reduction, BufferElement element, Precision precision,
-            std::span<const std::byte* const> sources, std::size_t count, std::byte* result) {
+            std::span<const Row> sources, std::size_t count, const Row& result) {
   if (element == BufferElement::Index) {
     return reduce_by<std::int32_t>(reduction, sources, count, result);
   }

@@ -5,12 +5,13 @@
 
 #include "costmodel/base/precision.h"
 #include "costmodel/kernel/transfer.h"
+#include "executor/common_rows.h"
 
 namespace meshwright {
 
 // result = the reduction of the sources from left to right, `count` elements. The result may be
 // one of the sources. A maximum with a NaN is NaN.
 void reduce(Reduction reduction, BufferElement element, Precision precision,
-            std::span<const std::byte* const> sources, std::size_t count, std::byte* result);
+            std::span<const Row> sources, std::size_t count, const Row& result);
 
 }  // namespace meshwright

@@ -3,132 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cassert>
 
-#include "executor/reduce.h"
+#include "executor/common_rows.h"
 
 namespace meshwright {
 namespace {
 
-std::string text_of(const Transfer& transfer) {
-  std::string members;
-  for (const DeviceId device : transfer.group) {
-    members += fmt::format("{}{}", members.empty() ? "" : ",", device.index());
-  }
-  return fmt::format("{} {} of {} among [{}]", to_text(transfer.kind), to_text(transfer.purpose),
-                     transfer.count, members);
-}
-
-bool same_work(const Transfer& a, const Transfer& b) {
-  return a.kind == b.kind && a.reduction == b.reduction && a.count == b.count &&
-         a.element == b.element && a.blocks == b.blocks;
-}
-
 [[noreturn]] void throw_mismatch(DeviceId device, const Transfer& mine, const Transfer& other) {
-  throw std::logic_error(fmt::format("device {} runs {} where another runs {}", device.index(),
-                                     text_of(mine), text_of(other)));
+  const std::string my_text = transfer_text(mine), other_text = transfer_text(other);
+  throw std::logic_error(fmt::format("device {} runs {} where another runs {}{}", device.index(),
+                                     my_text, other_text,
+                                     my_text == other_text ? " of another shape or kind" : ""));
 }
 
-bool is_sharded(TransferKind kind) {
-  return kind == TransferKind::ReduceScatter || kind == TransferKind::AllGather ||
-         kind == TransferKind::AllToAll;
+std::size_t element_width(const Transfer& transfer, Precision precision) {
+  return static_cast<std::size_t>(bytes_per_element(element_of(transfer), precision).value());
 }
-
-std::size_t place_in_group(const Transfer& transfer, DeviceId device) {
-  const auto place = std::ranges::find(transfer.group, device);
-  if (place == transfer.group.end()) {
-    throw std::logic_error(
-        fmt::format("device {} is not in {}", device.index(), text_of(transfer)));
-  }
-  return static_cast<std::size_t>(place - transfer.group.begin());
-}
-
-// A member's share of a collective: it touches no byte that another member writes.
-struct MemberWork {
-  const Transfer& transfer;
-  Precision precision;
-  std::vector<std::byte*> memory;  // of every member, the start of what it gives
-  std::size_t place;               // mine
-  std::byte* taken = nullptr;      // with blocks: where what this member takes goes
-
-  std::size_t members() const { return memory.size(); }
-  std::size_t count() const { return static_cast<std::size_t>(transfer.count); }
-  std::size_t width() const {
-    return static_cast<std::size_t>(bytes_per_element(transfer.element, precision).value());
-  }
-  std::size_t part_bytes() const { return count() / members() * width(); }
-
-  void reduce_part(std::size_t first, std::size_t elements) const {
-    std::vector<const std::byte*> sources;
-    for (const std::byte* start : memory) sources.push_back(start + first * width());
-    reduce(transfer.reduction, transfer.element, precision, sources, elements,
-           memory[place] + first * width());
-  }
-  void all_reduce() const {
-    const std::size_t first = count() * place / members();
-    const std::size_t elements = count() * (place + 1) / members() - first;
-    reduce_part(first, elements);
-    for (std::size_t i = 0; i < members(); ++i) {
-      if (i != place) copy(place, i, first * width(), first * width(), elements * width());
-    }
-  }
-  void all_gather() const {
-    for (std::size_t i = 0; i < members(); ++i) {
-      if (i != place) copy(i, place, i * part_bytes(), i * part_bytes(), part_bytes());
-    }
-  }
-  std::size_t blocks() const { return static_cast<std::size_t>(*transfer.blocks); }
-  std::size_t block_part() const { return count() / blocks() / members(); }
-  void all_gather_blocks() const {
-    const std::size_t bytes = block_part() * width();
-    for (std::size_t b = 0; b < blocks() && bytes > 0; ++b) {
-      for (std::size_t i = 0; i < members(); ++i) {
-        std::memcpy(taken + (b * members() + i) * bytes, memory[i] + b * bytes, bytes);
-      }
-    }
-  }
-  void reduce_scatter_blocks() const {
-    const std::size_t bytes = block_part() * width();
-    for (std::size_t b = 0; b < blocks(); ++b) {
-      std::vector<const std::byte*> sources;
-      for (const std::byte* start : memory) {
-        sources.push_back(start + (b * members() + place) * bytes);
-      }
-      reduce(transfer.reduction, transfer.element, precision, sources, block_part(),
-             taken + b * bytes);
-    }
-  }
-  void all_to_all() const {
-    for (std::size_t i = place + 1; i < members(); ++i) {
-      std::byte* mine = memory[place] + i * part_bytes();
-      std::swap_ranges(mine, mine + part_bytes(), memory[i] + place * part_bytes());
-    }
-  }
-  void copy(std::size_t from, std::size_t to, std::size_t source, std::size_t target,
-            std::size_t bytes) const {
-    if (bytes > 0) std::memcpy(memory[to] + target, memory[from] + source, bytes);
-  }
-
-  void run() const {
-    switch (transfer.kind) {
-      case TransferKind::AllReduce:
-        return all_reduce();
-      case TransferKind::ReduceScatter:
-        if (transfer.blocks) return reduce_scatter_blocks();
-        return reduce_part(count() / members() * place, count() / members());
-      case TransferKind::AllGather:
-        return transfer.blocks ? all_gather_blocks() : all_gather();
-      case TransferKind::AllToAll:
-        return all_to_all();
-      case TransferKind::Broadcast:
-        if (place != 0) copy(0, place, 0, 0, count() * width());
-        return;
-      case TransferKind::Send:
-      case TransferKind::Receive:
-        return;
-    }
-  }
-};
 
 }  // namespace
 
@@ -136,48 +27,49 @@ class ThreadEndpoint : public Transport {
  public:
   ThreadEndpoint(ThreadNetwork& network, DeviceId device) : network_(network), device_(device) {}
 
-  void run(const Transfer& transfer, Precision precision, std::span<std::byte> range,
-           std::span<std::byte> own) override {
-    const std::size_t place = place_in_group(transfer, device_);
-    if (transfer.kind == TransferKind::Send) return send(transfer, range);
-    if (transfer.kind == TransferKind::Receive) return receive(transfer, range);
-    if (is_sharded(transfer.kind) &&
-        transfer.count %
-                (static_cast<std::int64_t>(transfer.group.size()) * transfer.blocks.value_or(1)) !=
-            0) {
-      throw std::logic_error(fmt::format("{} has no equal parts", text_of(transfer)));
+  void run(const Transfer& transfer, Precision precision,
+           std::span<std::byte* const> buffers) override {
+    if (const auto fault = fault_of(transfer, device_)) {
+      throw std::logic_error(fmt::format("device {} cannot run {}: {}", device_.index(),
+                                         transfer_text(transfer), *fault));
     }
+    assert(buffers.size() == (is_pair(transfer.kind) ? 1 : 2));
+    if (transfer.kind == TransferKind::Send) return send(transfer, precision, buffers[0]);
+    if (transfer.kind == TransferKind::Receive) return receive(transfer, precision, buffers[0]);
+    const auto place = std::ranges::find(transfer.group, device_) - transfer.group.begin();
+    const CollectiveMember self{&transfer, buffers[0], buffers[1]};
     ThreadNetwork::Meeting& meeting = network_.meeting_of(transfer.group);
-    const bool gives_own = transfer.blocks && transfer.kind == TransferKind::AllGather;
-    std::byte* given = gives_own ? own.data() : range.data();
-    const MemberWork work{transfer, precision, network_.meet(meeting, transfer, place, given),
-                          place, gives_own ? range.data() : own.data()};
-    work.run();
+    const std::vector<CollectiveMember> members =
+        network_.meet(meeting, self, static_cast<std::size_t>(place));
+    do_share(members, static_cast<std::size_t>(place), precision);
     network_.part(meeting);
   }
 
  private:
-  void send(const Transfer& transfer, std::span<std::byte> range) {
+  void send(const Transfer& transfer, Precision precision, std::byte* source) {
     auto& channel = network_.channel_of(transfer.group[0], transfer.group[1]);
-    std::vector<std::byte> copy(range.begin(), range.end());
+    const std::size_t width = element_width(transfer, precision);
+    const Operand dense = dense_operand(transfer.source->sizes, transfer.source->element);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(element_count(dense)) * width);
+    copy_elements({&*transfer.source, source}, {&dense, bytes.data()}, width);
     const std::lock_guard lock(network_.mutex_);
     network_.throw_if_failed();
-    channel.sent.emplace_back(transfer, std::move(copy));
+    channel.sent.emplace_back(transfer, std::move(bytes));
     channel.changed.notify_one();
   }
 
-  void receive(const Transfer& transfer, std::span<std::byte> range) {
+  void receive(const Transfer& transfer, Precision precision, std::byte* target) {
     auto& channel = network_.channel_of(transfer.group[0], transfer.group[1]);
     std::unique_lock lock(network_.mutex_);
     channel.changed.wait(lock, [&] { return !channel.sent.empty() || network_.failure_; });
     if (channel.sent.empty()) network_.throw_if_failed();
-    const auto [sent, bytes] = std::move(channel.sent.front());
+    auto [sent, bytes] = std::move(channel.sent.front());
     channel.sent.pop_front();
     lock.unlock();
-    if (sent.count != transfer.count || sent.element != transfer.element) {
-      throw_mismatch(device_, transfer, sent);
-    }
-    std::ranges::copy(bytes, range.begin());
+    if (!is_same_work(sent, transfer)) throw_mismatch(device_, transfer, sent);
+    const Operand dense = dense_operand(transfer.target->sizes, transfer.target->element);
+    copy_elements({&dense, bytes.data()}, {&*transfer.target, target},
+                  element_width(transfer, precision));
   }
 
   ThreadNetwork& network_;
@@ -197,17 +89,19 @@ void ThreadNetwork::fail(const std::string& reason) {
 
 // A collective that all members have come to runs to its end, also after a failure: nobody may
 // take memory away that others still work in. One that is not complete by then never starts.
-std::vector<std::byte*> ThreadNetwork::meet(Meeting& meeting, const Transfer& transfer,
-                                            std::size_t place, std::byte* memory) {
+std::vector<CollectiveMember> ThreadNetwork::meet(Meeting& meeting, const CollectiveMember& member,
+                                                  std::size_t place) {
   std::unique_lock lock(mutex_);
   meeting.changed.wait(lock, [&] { return !meeting.working || failure_; });
   throw_if_failed();
-  if (meeting.arrived == 0) meeting.transfer = transfer;
-  if (!same_work(meeting.transfer, transfer)) {
-    throw_mismatch(transfer.group[place], transfer, meeting.transfer);
+  const Transfer& transfer = *member.transfer;
+  // Nobody who came leaves before the rest has come, but after a failure.
+  if (meeting.arrived == 0) meeting.first = &transfer;
+  if (!is_same_work(*meeting.first, transfer)) {
+    throw_mismatch(transfer.group[place], transfer, *meeting.first);
   }
   meeting.members.resize(transfer.group.size());
-  meeting.members[place] = memory;
+  meeting.members[place] = member;
   if (++meeting.arrived == transfer.group.size()) {
     meeting.working = true;
     meeting.changed.notify_all();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/collective.h"
 #include "executor/transport.h"
 
 namespace meshwright {
@@ -34,8 +35,8 @@ class ThreadNetwork {
 
   struct Meeting {
     std::condition_variable changed;
-    Transfer transfer;                // of whoever came first
-    std::vector<std::byte*> members;  // by place in the group; null: not there yet
+    const Transfer* first = nullptr;        // of whoever came first
+    std::vector<CollectiveMember> members;  // by place in the group
     std::size_t arrived = 0, left = 0;
     std::uint64_t round = 0;
     bool working = false;
@@ -45,9 +46,9 @@ class ThreadNetwork {
     std::deque<std::pair<Transfer, std::vector<std::byte>>> sent;
   };
 
-  // Returns with the memory of all members when all are there.
-  std::vector<std::byte*> meet(Meeting& meeting, const Transfer& transfer, std::size_t place,
-                               std::byte* memory);
+  // Returns with all members when all are there.
+  std::vector<CollectiveMember> meet(Meeting& meeting, const CollectiveMember& member,
+                                     std::size_t place);
   // Returns when all members are done.
   void part(Meeting& meeting);
   Meeting& meeting_of(const std::vector<DeviceId>& group);

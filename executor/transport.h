@@ -22,11 +22,10 @@ class PeerFailure : public std::runtime_error {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Runs the transfer in place on `range`, its `count` elements, and returns when the range may be
-  // used again. A Send returns without waiting for its Receive. A transfer with blocks has its own
-  // parts in `own`.
-  virtual void run(const Transfer& transfer, Precision precision, std::span<std::byte> range,
-                   std::span<std::byte> own = {}) = 0;
+  // Runs the transfer and returns when its operands may be used again; a Send does not wait for its
+  // Receive. `buffers` are the starts of the buffers that the operands lie in, as in the task.
+  virtual void run(const Transfer& transfer, Precision precision,
+                   std::span<std::byte* const> buffers) = 0;
 };
 
 }  // namespace meshwright

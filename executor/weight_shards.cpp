@@ -3,21 +3,28 @@
 #include <algorithm>
 #include <limits>
 
+#include "executor/cpu/kernel_call.h"
+
 namespace meshwright {
 namespace {
 
-void set_range(std::vector<bool>& valid, std::int64_t first, std::int64_t count, bool value) {
-  std::fill_n(valid.begin() + first, count, value);
+void mark(const Operand& operand, bool value, std::vector<bool>& valid) {
+  const Places places(operand.sizes, operand.strides);
+  for (std::int64_t i = 0; i < places.count(); ++i) {
+    valid[static_cast<std::size_t>(operand.offset + places[i])] = value;
+  }
 }
 
-void follow(const Transfer& transfer, DeviceId device, std::vector<bool>& valid) {
-  if (transfer.kind == TransferKind::Send) return;
-  const bool scattered = transfer.kind == TransferKind::ReduceScatter;
-  set_range(valid, transfer.offset, transfer.count, !scattered);
-  if (!scattered) return;
-  const auto place = std::ranges::find(transfer.group, device) - transfer.group.begin();
-  const std::int64_t part = transfer.count / static_cast<std::int64_t>(transfer.group.size());
-  set_range(valid, transfer.offset + place * part, part, true);
+bool reduces(TransferKind kind) {
+  return kind == TransferKind::AllReduce || kind == TransferKind::ReduceScatter;
+}
+
+// What is reduced is this device's own sum only; what comes out is final.
+void follow(const Program& program, const Task& task, BufferId buffer, std::vector<bool>& valid) {
+  const Transfer& transfer = program.transfer(task);
+  const auto buffers = program.operands_of(task);
+  if (reduces(transfer.kind) && buffers.front() == buffer) mark(*transfer.source, false, valid);
+  if (transfer.target && buffers.back() == buffer) mark(*transfer.target, true, valid);
 }
 
 }  // namespace
@@ -31,9 +38,7 @@ std::vector<std::int64_t> global_shape(const WeightShard& shard) {
 std::vector<bool> final_elements(const Program& program, BufferId buffer) {
   std::vector<bool> valid(static_cast<std::size_t>(program.buffers[buffer.index()].count), true);
   for (const Task& task : program.tasks) {
-    if (task.kind == TaskKind::Transfer && program.operands_of(task)[0] == buffer) {
-      follow(program.transfer(task), program.device, valid);
-    }
+    if (task.kind == TaskKind::Transfer) follow(program, task, buffer, valid);
   }
   return valid;
 }

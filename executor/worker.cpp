@@ -171,19 +171,10 @@ void Worker::free_memory(BufferId id) {
 void Worker::run_task(const Task& task, const StepSettings& settings) const {
   const auto operands = program_.operands_of(task);
   if (task.kind == TaskKind::Copy) return copy(program_.copy(task), operands);
+  std::vector<std::byte*> buffers;
+  for (const BufferId id : operands) buffers.push_back(start_of(id));
   if (task.kind == TaskKind::Transfer) {
-    const Transfer& transfer = program_.transfer(task);
-    const std::int64_t width = bytes_per_element(transfer.element, program_.precision).value();
-    const bool reads_own = transfer.blocks && transfer.kind == TransferKind::AllGather;
-    const std::span<std::byte> range(
-        start_of(operands[reads_own ? 1 : 0]) + transfer.offset * width,
-        static_cast<std::size_t>(transfer.count * width));
-    std::span<std::byte> own;
-    if (transfer.blocks) {
-      own = {start_of(operands[reads_own ? 0 : 1]), range.size() / transfer.group.size()};
-    }
-    transport_->run(transfer, program_.precision, range, own);
-    return;
+    return transport_->run(program_.transfer(task), program_.precision, buffers);
   }
   const Kernel& kernel = program_.kernel(task);
   const std::int64_t row =
@@ -191,8 +182,6 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   if (kernel.kind == KernelKind::Load) {
     return load(kernel, start_of(operands[0]), settings.step, row);
   }
-  std::vector<std::byte*> buffers;
-  for (const BufferId id : operands) buffers.push_back(start_of(id));
   run_kernel({kernel, buffers, settings, row}, program_.precision);
 }
 

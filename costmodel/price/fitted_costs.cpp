@@ -65,7 +65,7 @@ double FittedCosts::times_longer(KernelKind kind) const {
 
 Price FittedCosts::transfer(const Transfer& transfer, Precision precision) const {
   const Known& by = known(transfer.group.front());
-  const Bytes size = bytes_per_element(transfer.element, precision) * transfer.count;
+  const Bytes size = bytes_of(transfer, precision);
   const GroupShape shape = group_shape(cluster_, transfer.group);
   if (shape.members == 1) return {.time = Seconds(0), .origin = by.origin};
   const GroupLinks links = group_links(cluster_, transfer.group, by.fit.links);

@@ -29,7 +29,7 @@ Price ProfileCosts::kernel(const Kernel& kernel, Precision precision, DeviceId d
 
 Price ProfileCosts::transfer(const Transfer& transfer, Precision precision) const {
   const auto place = place_of(cluster_, transfer.group);
-  const Bytes bytes = bytes_per_element(transfer.element, precision) * transfer.count;
+  const Bytes bytes = bytes_of(transfer, precision);
   if (place && place->devices > 1) {
     const auto time = times_.transfer(device_type_of(cluster_, transfer.group[0]).name,
                                       transfer.kind, *place, bytes);

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "executor/common_rows.h"
 #include "executor/cpu/kernels.h"
 #include "executor/thread_transport.h"
 
@@ -99,12 +101,26 @@ struct KernelBench {
 struct TransferBench {
   Transfer transfer;
   Bytes bytes;
-  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::vector<std::byte>> memory, targets;  // by place; no targets: the memory itself
 
   TransferBench(TransferKind kind, const std::vector<DeviceId>& group, Bytes size)
-      : transfer{.kind = kind, .group = group, .count = size.value() / 4},
+      : transfer{.kind = kind, .group = group},
         bytes(size),
-        memory(group.size(), std::vector<std::byte>(static_cast<std::size_t>(size.value()))) {}
+        memory(group.size(), std::vector<std::byte>(static_cast<std::size_t>(size.value()))) {
+    if (kind == TransferKind::AllToAll) targets = memory;
+  }
+
+  // In place, but for an exchange, which cannot be.
+  Transfer of_member(std::size_t place) const {
+    const Operand whole = dense_operand({bytes.value() / 4});
+    Transfer own = transfer;
+    own.source = own.target = whole;
+    const std::int64_t part = whole.sizes[0] / static_cast<std::int64_t>(memory.size());
+    const Operand own_part = narrowed(whole, 0, part * static_cast<std::int64_t>(place), part);
+    if (own.kind == TransferKind::AllGather) own.source = own_part;
+    if (own.kind == TransferKind::ReduceScatter) own.target = own_part;
+    return own;
+  }
 
   Seconds run(std::int64_t count) {
     ThreadNetwork network;
@@ -132,9 +148,12 @@ struct TransferBench {
 
   Seconds run_member(ThreadNetwork& network, std::size_t place, std::int64_t count) {
     const auto endpoint = network.endpoint(transfer.group[place]);
+    const Transfer own = of_member(place);
+    const std::array buffers = {memory[place].data(),
+                                targets.empty() ? memory[place].data() : targets[place].data()};
     const auto once = [&] {
       transfer.kind == TransferKind::Send ? ping(*endpoint, place)
-                                          : endpoint->run(transfer, Precision::FP32, memory[place]);
+                                          : endpoint->run(own, Precision::FP32, buffers);
     };
     once();
     const auto start = Clock::now();
@@ -146,10 +165,12 @@ struct TransferBench {
   // There and back: two transfers, one way each.
   void ping(Transport& endpoint, std::size_t place) {
     for (std::size_t sender = 0; sender < 2; ++sender) {
-      Transfer part = transfer;
+      Transfer part = of_member(place);
       part.kind = sender == place ? TransferKind::Send : TransferKind::Receive;
+      (sender == place ? part.target : part.source).reset();
       if (sender == 1) std::swap(part.group[0], part.group[1]);
-      endpoint.run(part, Precision::FP32, memory[place]);
+      const std::array buffers = {memory[place].data()};
+      endpoint.run(part, Precision::FP32, buffers);
     }
   }
 };

@@ -135,12 +135,6 @@ std::vector<std::vector<ShardRange>> shard_of(const Layout& layout, const Mesh& 
   return shards;
 }
 
-std::int64_t size_of(const std::vector<ShardRange>& ranges) {
-  std::int64_t size = 0;
-  for (const ShardRange& range : ranges) size += range.size;
-  return size;
-}
-
 std::int64_t largest_shard(const Sharding& sharding, const Mesh& mesh, std::int64_t size) {
   // Where shards start does not matter for their sizes, and few different sizes arise: a set of
   // them takes the place of a walk over all devices.

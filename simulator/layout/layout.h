@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costmodel/base/ids.h"
+#include "costmodel/kernel/shard_range.h"
 #include "costmodel/model/op.h"
 #include "simulator/layout/mesh.h"
 
@@ -57,13 +58,6 @@ std::vector<AxisId> axes_of(const Layout& layout);
 // The same placement without axes of one device.
 Layout without_trivial_axes(const Layout& layout, const Mesh& mesh);
 
-// Consecutive places of one dimension.
-struct ShardRange {
-  std::int64_t start = 0;
-  std::int64_t size = 0;
-  friend auto operator<=>(const ShardRange&, const ShardRange&) = default;
-};
-
 // What a device holds of a dimension of `size` places: ascending, none of them empty; two ranges
 // where the order is zigzag.
 std::vector<ShardRange> shard_of(const Sharding& sharding, const Mesh& mesh, std::int64_t size,
@@ -72,7 +66,6 @@ std::vector<ShardRange> shard_of(const Sharding& sharding, const Mesh& mesh, std
 std::vector<std::vector<ShardRange>> shard_of(const Layout& layout, const Mesh& mesh,
                                               const std::vector<std::int64_t>& sizes,
                                               DeviceId device);
-std::int64_t size_of(const std::vector<ShardRange>& ranges);
 
 // Places, or elements, of the device that holds most.
 std::int64_t largest_shard(const Sharding& sharding, const Mesh& mesh, std::int64_t size);

@@ -50,7 +50,7 @@ class StepTimes {
  private:
   Seconds time(const Transfer& transfer, const std::vector<AxisId>& axes) {
     const auto [found, first] = known_.try_emplace(
-        std::tuple(transfer.kind, transfer.reduction, transfer.count, axes), Seconds());
+        std::tuple(transfer.kind, transfer.reduction, element_count(transfer), axes), Seconds());
     if (first) found->second = slowest(transfer, axes);
     return found->second;
   }

@@ -146,11 +146,16 @@ std::vector<Transfer> transfers_of(const RelayoutStep& step, const Layout& befor
                                    const MovedTensor& tensor, DeviceId device) {
   if (step.kind == RelayoutKind::Slice) return {};
   const std::int64_t piece = piece_elements(step, before, mesh, tensor);
-  const bool has_parts = step.kind != RelayoutKind::AllReduce;
-  Transfer transfer{.kind = transfer_kind(step.kind),
+  const Operand part = dense_operand({piece}, tensor.element);
+  const Operand whole =
+      step.kind == RelayoutKind::AllReduce
+          ? part
+          : dense_operand({checked_multiply(piece, mesh.size(step.axes))}, tensor.element);
+  const TransferKind kind = transfer_kind(step.kind);
+  Transfer transfer{.kind = kind,
                     .group = mesh.group(device, step.axes),
-                    .count = has_parts ? checked_multiply(piece, mesh.size(step.axes)) : piece,
-                    .element = tensor.element};
+                    .source = kind == TransferKind::AllGather ? part : whole,
+                    .target = kind == TransferKind::ReduceScatter ? part : whole};
   if (!reduces(step.kind)) return {transfer};
   switch (before.partial->reduction) {
     case PendingReduction::Sum:
@@ -165,7 +170,8 @@ std::vector<Transfer> transfers_of(const RelayoutStep& step, const Layout& befor
   Transfer largest = transfer;
   largest.kind = TransferKind::AllReduce;
   largest.reduction = Reduction::Max;
-  largest.count = largest_shard(before, mesh, tensor.sizes);
+  largest.source = largest.target =
+      dense_operand({largest_shard(before, mesh, tensor.sizes)}, tensor.element);
   return {largest, transfer};
 }
 

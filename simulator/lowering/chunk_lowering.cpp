@@ -91,14 +91,11 @@ void ChunkLowering::add_task(FragmentTask task) {
 void ChunkLowering::emit_transfer(const View& view, TransferKind kind, Purpose purpose,
                                   std::vector<DeviceId> group, Reduction reduction) {
   FragmentTask task{.kind = TaskKind::Transfer};
-  task.transfer = {.kind = kind,
-                   .reduction = reduction,
-                   .purpose = purpose,
-                   .group = std::move(group),
-                   .offset = view.operand.offset,
-                   .count = element_count(view.operand),
-                   .element = view.operand.element};
-  task.operands = {view.buffer};
+  task.transfer = {
+      .kind = kind, .reduction = reduction, .purpose = purpose, .group = std::move(group)};
+  if (kind != TransferKind::Receive) task.transfer.source = view.operand;
+  if (kind != TransferKind::Send) task.transfer.target = view.operand;
+  task.operands.assign(is_pair(kind) ? 1 : 2, view.buffer);
   task.part = tasks_ == &fragment_.forward ? KernelPart::Forward : KernelPart::InputGradient;
   add_task(std::move(task));
 }
@@ -108,25 +105,24 @@ void ChunkLowering::all_reduce(const View& view, Reduction reduction) {
 }
 
 void ChunkLowering::all_gather(TensorId tensor, const View& part, const View& whole) {
-  move_blocks(TransferKind::AllGather, tensor, part, whole, whole);
+  move_parts(TransferKind::AllGather, tensor, part, whole);
 }
 
 void ChunkLowering::reduce_scatter(TensorId tensor, const View& whole, const View& part) {
-  move_blocks(TransferKind::ReduceScatter, tensor, whole, part, whole);
+  move_parts(TransferKind::ReduceScatter, tensor, whole, part);
 }
 
-void ChunkLowering::move_blocks(TransferKind kind, TensorId tensor, const View& from,
-                                const View& to, const View& whole) {
-  emit_transfer(whole, kind, Purpose::Tensor, placement_.group("tp"));
+void ChunkLowering::move_parts(TransferKind kind, TensorId tensor, const View& from,
+                               const View& to) {
+  emit_transfer(from, kind, Purpose::Tensor, placement_.group("tp"));
   FragmentTask& task = tasks_->back();
   task.operands = {from.buffer, to.buffer};
-  std::int64_t blocks = 1;
-  for (std::size_t i = 0; i < whole.operand.sizes.size(); ++i) {
-    const DimId dim = graph_.tensors[tensor.index()].dims[i];
-    if (graph_.dims[dim.index()].role == DimRole::Sequence) break;
-    blocks *= whole.operand.sizes[i];
-  }
-  task.transfer.blocks = blocks;
+  task.transfer.target = to.operand;
+  const auto& dims = graph_.tensors[tensor.index()].dims;
+  const auto cut = std::ranges::find_if(
+      dims, [&](DimId dim) { return graph_.dims[dim.index()].role == DimRole::Sequence; });
+  task.transfer.source_cut.dim = task.transfer.target_cut.dim =
+      static_cast<std::size_t>(cut - dims.begin());
 }
 
 void ChunkLowering::send(const View& view, const Message& message) {

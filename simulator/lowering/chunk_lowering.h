@@ -60,8 +60,7 @@ class ChunkLowering {
   void all_gather(TensorId tensor, const View& part, const View& whole);
   void reduce_scatter(TensorId tensor, const View& whole, const View& part);
   // One of these two between a part and the whole.
-  void move_blocks(TransferKind kind, TensorId tensor, const View& from, const View& to,
-                   const View& whole);
+  void move_parts(TransferKind kind, TensorId tensor, const View& from, const View& to);
   void send(const View& view, const Message& message);
   void receive(const View& view, const Message& message);
 

@@ -46,6 +46,7 @@ struct FragmentTask {
   bool recompute = false;                 // repeats what the forward did and dropped
   bool needless = false;                  // recompute: stays even if nothing reads its results
   bool early = false;                     // a copy that may stand before an earlier entry
+  bool waits_for_compute = false;         // as the program's task does
   std::size_t op = 0;                     // that the lowering was at
 };
 

@@ -38,9 +38,8 @@ class StepEnd {
       writer_.add_transfer_task({.kind = TransferKind::AllReduce,
                                  .purpose = Purpose::Gradients,
                                  .group = placement_.group("tp"),
-                                 .offset = bucket.own_first - bucket.gradients_first(),
-                                 .count = bucket.own_count,
-                                 .element = gradients_},
+                                 .source = own_gradients(bucket),
+                                 .target = own_gradients(bucket)},
                                 *bucket.gradients, next());
     }
     ++time_;
@@ -48,8 +47,8 @@ class StepEnd {
       writer_.add_transfer_task({.kind = TransferKind::AllReduce,
                                  .purpose = Purpose::Loss,
                                  .group = placement_.group("dp"),
-                                 .count = 1,
-                                 .element = BufferElement::Double},
+                                 .source = doubles(1),
+                                 .target = doubles(1)},
                                 *program_.loss, next());
     }
     ++time_;
@@ -75,8 +74,8 @@ class StepEnd {
       writer_.add_transfer_task({.kind = TransferKind::AllReduce,
                                  .purpose = Purpose::Tied,
                                  .group = group,
-                                 .count = count,
-                                 .element = gradients_},
+                                 .source = range(0, count, gradients_),
+                                 .target = range(0, count, gradients_)},
                                 *bucket.gradients, next());
     }
   }
@@ -139,8 +138,8 @@ class StepEnd {
                                  .reduction = reduction,
                                  .purpose = Purpose::Norm,
                                  .group = group,
-                                 .count = count,
-                                 .element = BufferElement::Double},
+                                 .source = doubles(count),
+                                 .target = doubles(count)},
                                 buffer, next());
     };
     std::vector<BufferId> buffers;
@@ -218,11 +217,13 @@ class StepEnd {
     add_adam(bucket, state);
     // Weights that are sharded are gathered before they are used.
     if (plan_.zero == 0 || bucket.shards_weights) return;
-    writer_.add_transfer_task({.kind = TransferKind::AllGather,
-                               .purpose = Purpose::Weights,
-                               .group = placement_.group("dp"),
-                               .count = bucket.count},
-                              bucket.weights, next());
+    writer_.add_transfer_task(
+        {.kind = TransferKind::AllGather,
+         .purpose = Purpose::Weights,
+         .group = placement_.group("dp"),
+         .source = range(bucket.own_first, bucket.own_count, BufferElement::Real),
+         .target = range(0, bucket.count, BufferElement::Real)},
+        bucket.weights, next());
   }
 
   void add_adam(const Bucket& bucket, const std::vector<BufferId>& state) {
@@ -262,12 +263,15 @@ class StepEnd {
 
 void add_bucket_sync(ProgramWriter& writer, const Bucket& bucket, const Plan& plan,
                      const Placement& placement, OrderKey key) {
+  const bool scatters = plan.zero > 0;
+  const Operand whole = range(0, bucket.count, gradient_element(plan));
+  const Operand own = range(bucket.own_first, bucket.own_count, gradient_element(plan));
   writer.add_transfer_task(
-      {.kind = plan.zero > 0 ? TransferKind::ReduceScatter : TransferKind::AllReduce,
+      {.kind = scatters ? TransferKind::ReduceScatter : TransferKind::AllReduce,
        .purpose = Purpose::Gradients,
        .group = placement.group("dp"),
-       .count = bucket.count,
-       .element = gradient_element(plan)},
+       .source = whole,
+       .target = scatters ? own : whole},
       *bucket.gradients, key);
 }
 

@@ -179,7 +179,7 @@ class OrderWriter {
                               : sharded_.buffer_of(*chunk.fragment.buffers[id.index()].whole));
     }
     writer_.add_task(task.kind, what_of(chunk, task), operands_, next(), microbatch,
-                     task.recompute);
+                     {task.recompute, task.waits_for_compute});
   }
 
   OrderKey next() {

@@ -107,6 +107,7 @@ class Offloading {
     FragmentTask task{.kind = TaskKind::Copy};
     task.copy = {direction, buffer.count, buffer.element};
     task.operands = {from, to};
+    task.waits_for_compute = direction == CopyDirection::FromHost;
     task.part =
         direction == CopyDirection::ToHost ? KernelPart::Forward : KernelPart::InputGradient;
     return task;

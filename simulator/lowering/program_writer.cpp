@@ -32,7 +32,7 @@ class WaitFinder {
       for (std::size_t o = 0; o < operands.size(); ++o) {
         collect(operands[o], writes_operand(program_, task, o), task.lane);
       }
-      if (waits_for_place(task) && last_kernel_) add(*last_kernel_, task.lane);
+      if (task.waits_for_compute && last_kernel_) add(*last_kernel_, task.lane);
       if (task.lane == LaneId(0)) last_kernel_ = i;
       for (std::size_t o = 0; o < operands.size(); ++o) note(i, task, operands[o], o);
       std::sort(lanes_.begin(), lanes_.end());
@@ -56,17 +56,6 @@ class WaitFinder {
     std::uint32_t task = 0;
     std::optional<std::uint32_t> before;
   };
-
-  // Nothing it reads would hold it back, but whole weights take memory, and so does what comes back
-  // from the host: it waits until computing has come to its place in the list.
-  bool waits_for_place(const Task& task) const {
-    if (task.kind == TaskKind::Copy) {
-      return program_.copy(task).direction == CopyDirection::FromHost;
-    }
-    if (task.kind != TaskKind::Transfer) return false;
-    const Transfer& transfer = program_.transfer(task);
-    return transfer.purpose == Purpose::Weights && transfer.blocks;
-  }
 
   void collect(BufferId buffer, bool written, LaneId own) {
     const BufferUse& use = uses_[buffer.index()];
@@ -121,12 +110,13 @@ std::uint32_t ProgramWriter::add_transfer(Transfer transfer) {
 
 void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
                              const std::vector<BufferId>& operands, OrderKey key,
-                             std::optional<std::int32_t> microbatch, bool recompute) {
+                             std::optional<std::int32_t> microbatch, TaskMarks marks) {
   program_.tasks.push_back({.kind = kind,
                             .what = what,
                             .key = key,
                             .microbatch = microbatch,
-                            .recompute = recompute,
+                            .recompute = marks.recompute,
+                            .waits_for_compute = marks.waits_for_compute,
                             .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
                             .operand_count = static_cast<std::uint32_t>(operands.size())});
   program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
@@ -139,7 +129,8 @@ void ProgramWriter::add_kernel_task(Kernel kernel, const std::vector<BufferId>& 
 
 void ProgramWriter::add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key) {
   if (transfer.group.size() < 2) return;
-  add_task(TaskKind::Transfer, add_transfer(std::move(transfer)), {buffer}, key, std::nullopt);
+  add_task(TaskKind::Transfer, add_transfer(std::move(transfer)), {buffer, buffer}, key,
+           std::nullopt);
 }
 
 std::uint32_t ProgramWriter::add_copy(HostCopy copy) {
@@ -151,7 +142,8 @@ void ProgramWriter::add_copy_task(CopyDirection direction, BufferId from, Buffer
                                   OrderKey key) {
   const Buffer& buffer = program_.buffers[from.index()];
   const std::uint32_t copy = add_copy({direction, buffer.count, buffer.element});
-  add_task(TaskKind::Copy, copy, {from, to}, key, std::nullopt);
+  add_task(TaskKind::Copy, copy, {from, to}, key, std::nullopt,
+           {.waits_for_compute = direction == CopyDirection::FromHost});
 }
 
 LaneId ProgramWriter::lane_of(const HostCopy& copy) {

@@ -9,6 +9,12 @@
 
 namespace meshwright {
 
+// What a task says of itself beside what it does.
+struct TaskMarks {
+  bool recompute = false;
+  bool waits_for_compute = false;
+};
+
 // Collects the tasks of one device in any order and puts them into the one that their keys give,
 // with lanes and waits.
 class ProgramWriter {
@@ -21,9 +27,9 @@ class ProgramWriter {
   std::uint32_t add_copy(HostCopy copy);
 
   void add_task(TaskKind kind, std::uint32_t what, const std::vector<BufferId>& operands,
-                OrderKey key, std::optional<std::int32_t> microbatch, bool recompute = false);
+                OrderKey key, std::optional<std::int32_t> microbatch, TaskMarks marks = {});
   void add_kernel_task(Kernel kernel, const std::vector<BufferId>& operands, OrderKey key);
-  // Nothing for a group of one.
+  // Inside one buffer. Nothing for a group of one.
   void add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key);
 
   // The whole of a buffer into another, on the host or from there.

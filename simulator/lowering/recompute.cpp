@@ -2,12 +2,21 @@
 
 #include <algorithm>
 
+#include "costmodel/kernel/operand_use.h"
+
 namespace meshwright {
 namespace {
 
 bool writes(const FragmentTask& task, std::size_t operand) {
-  if (task.kind == TaskKind::Kernel) return task.kernel.operands[operand].written;
-  return task.kind == TaskKind::Copy ? operand == 1 : !task.transfer.blocks || operand == 1;
+  switch (task.kind) {
+    case TaskKind::Kernel:
+      return writes_operand(task.kernel, operand);
+    case TaskKind::Transfer:
+      return writes_operand(task.transfer, operand);
+    case TaskKind::Copy:
+      return writes_operand(task.copy, operand);
+  }
+  return false;
 }
 
 // From the last task to the first, so that what reads a result has been seen before what makes it.

@@ -109,21 +109,22 @@ void ShardedBuckets::gather(std::size_t number, OrderKey& key) {
                {.kind = TransferKind::AllGather,
                 .purpose = Purpose::Weights,
                 .group = group_,
-                .count = bucket.count,
-                .blocks = 1},
-               {bucket.weights, whole}, key);
+                .source = range(0, bucket.own_count, BufferElement::Real),
+                .target = range(0, bucket.count, BufferElement::Real)},
+               {bucket.weights, whole}, key, {.waits_for_compute = true});
 }
 
 void ShardedBuckets::scatter(std::size_t number, OrderKey& key) {
   keep_scattered(key);
+  const Bucket& bucket = weights_.buckets[number];
   const BufferId whole = buffer_of({number, Component::Gradients});
   add_transfer(written_[number].scatter,
                {.kind = TransferKind::ReduceScatter,
                 .purpose = Purpose::Gradients,
                 .group = group_,
-                .count = weights_.buckets[number].count,
-                .element = gradient_element(plan_)},
-               {whole}, key);
+                .source = range(0, bucket.count, gradient_element(plan_)),
+                .target = range(bucket.own_first, bucket.own_count, gradient_element(plan_))},
+               {whole, whole}, key);
   scattered_ = Scattered{number, whole, microbatch_};
 }
 
@@ -158,9 +159,9 @@ void ShardedBuckets::add_kernel(std::optional<std::uint32_t>& what, const Kernel
 }
 
 void ShardedBuckets::add_transfer(std::optional<std::uint32_t>& what, const Transfer& transfer,
-                                  std::vector<BufferId> buffers, OrderKey& key) {
+                                  std::vector<BufferId> buffers, OrderKey& key, TaskMarks marks) {
   if (!what) what = writer_.add_transfer(transfer);
-  writer_.add_task(TaskKind::Transfer, *what, std::move(buffers), take(key), microbatch_);
+  writer_.add_task(TaskKind::Transfer, *what, std::move(buffers), take(key), microbatch_, marks);
 }
 
 }  // namespace meshwright

@@ -64,7 +64,7 @@ class ShardedBuckets {
   void add_kernel(std::optional<std::uint32_t>& what, const Kernel& kernel,
                   std::vector<BufferId> operands, OrderKey& key, std::int32_t microbatch);
   void add_transfer(std::optional<std::uint32_t>& what, const Transfer& transfer,
-                    std::vector<BufferId> buffers, OrderKey& key);
+                    std::vector<BufferId> buffers, OrderKey& key, TaskMarks marks = {});
 
   ProgramWriter& writer_;
   const WeightBuckets& weights_;

@@ -6,29 +6,13 @@
 #include <map>
 #include <set>
 
+#include "simulator/program/check_together.h"
 #include "simulator/program/operand_use.h"
 
 namespace meshwright {
 namespace {
 
 using Problems = std::vector<std::string>;
-
-std::string task_name(const Program& program, std::size_t task) {
-  const Task& entry = program.tasks[task];
-  const std::string what = [&]() -> std::string {
-    switch (entry.kind) {
-      case TaskKind::Kernel:
-        return fmt::format("{} {} {}", to_text(program.kernel(entry).kind),
-                           to_text(program.kernel(entry).part), program.kernel(entry).name);
-      case TaskKind::Transfer:
-        return std::string(to_text(program.transfer(entry).kind));
-      case TaskKind::Copy:
-        return fmt::format("copy {}", to_text(program.copy(entry).direction));
-    }
-    return "";
-  }();
-  return fmt::format("device {} task {} ({})", program.device.index(), task, what);
-}
 
 // Checks of one program alone.
 class ProgramCheck {
@@ -77,16 +61,7 @@ class ProgramCheck {
       add(t, "has {} operands and {} buffers", operands.size(), buffers.size());
       return;
     }
-    for (std::size_t o = 0; o < operands.size(); ++o) {
-      std::int64_t end = operands[o].offset + 1;
-      for (std::size_t d = 0; d < operands[o].sizes.size(); ++d) {
-        end += (operands[o].sizes[d] - 1) * operands[o].strides[d];
-      }
-      check_end(t, buffers[o], end);
-      if (operands[o].element != program_.buffers[buffers[o].index()].element) {
-        add(t, "takes {} for another kind of numbers", program_.buffers[buffers[o].index()].name);
-      }
-    }
+    for (std::size_t o = 0; o < operands.size(); ++o) check_operand(t, operands[o], buffers[o]);
     check_ranges(t, program_.kernel(task));
   }
 
@@ -100,19 +75,78 @@ class ProgramCheck {
     }
   }
 
+  void check_operand(std::size_t t, const Operand& operand, BufferId buffer) {
+    const Buffer& entry = program_.buffers[buffer.index()];
+    const auto [first, end] = reach_of(operand);
+    if (first < 0) add(t, "reaches before {}", entry.name);
+    if (end > entry.count) {
+      add(t, "reaches element {} of {}, which has {}", end, entry.name, entry.count);
+    }
+    if (operand.element != entry.element) {
+      add(t, "takes {} for another kind of numbers", entry.name);
+    }
+  }
+
+  // The first element of the buffer that an operand touches, and the one behind the last.
+  static std::pair<std::int64_t, std::int64_t> reach_of(const Operand& operand) {
+    std::int64_t first = operand.offset, end = operand.offset + 1;
+    for (std::size_t d = 0; d < operand.sizes.size(); ++d) {
+      const std::int64_t last = (operand.sizes[d] - 1) * operand.strides[d];
+      if (operand.sizes[d] == 0) return {operand.offset, operand.offset};
+      (last < 0 ? first : end) += last;
+    }
+    return {first, end};
+  }
+
   void check_transfer(std::size_t t, const Transfer& transfer, std::span<const BufferId> buffers) {
-    if (buffers.size() != (transfer.blocks ? 2 : 1)) {
+    if (buffers.size() != (is_pair(transfer.kind) ? 1 : 2)) {
       add(t, "has {} buffers", buffers.size());
       return;
     }
-    const auto members = static_cast<std::int64_t>(transfer.group.size());
-    const bool reads_own = transfer.blocks && transfer.kind == TransferKind::AllGather;
-    check_end(t, buffers[reads_own ? 1 : 0], transfer.offset + transfer.count);
-    if (!transfer.blocks) return;
-    check_end(t, buffers[reads_own ? 0 : 1], transfer.count / members);
-    if (transfer.count % (members * *transfer.blocks) != 0) {
-      add(t, "has {} blocks of unequal parts", *transfer.blocks);
+    if (const auto fault = fault_of(transfer, program_.device)) {
+      add(t, "cannot run: {}", *fault);
+      return;
     }
+    if (transfer.source) check_operand(t, *transfer.source, buffers.front());
+    if (!transfer.target) return;
+    check_operand(t, *transfer.target, buffers.back());
+    for (std::size_t d = 0; d < transfer.target->sizes.size(); ++d) {
+      if (transfer.target->sizes[d] > 1 && transfer.target->strides[d] == 0) {
+        add(t, "writes elements of {} more than once",
+            program_.buffers[buffers.back().index()].name);
+      }
+    }
+    if (buffers.front() == buffers.back() && transfer.source && !can_share_buffer(transfer)) {
+      add(t, "reads and writes {} at places that overlap",
+          program_.buffers[buffers.back().index()].name);
+    }
+  }
+
+  bool can_share_buffer(const Transfer& transfer) const {
+    const auto source = reach_of(*transfer.source), target = reach_of(*transfer.target);
+    if (source.second <= target.first || target.second <= source.first) return true;
+    switch (transfer.kind) {
+      case TransferKind::ReduceScatter:
+        return is_own_part(transfer, *transfer.target, *transfer.source, transfer.source_cut);
+      case TransferKind::AllGather:
+        return is_own_part(transfer, *transfer.source, *transfer.target, transfer.target_cut);
+      case TransferKind::AllToAll:
+        return false;
+      default:
+        return *transfer.source == *transfer.target;
+    }
+  }
+
+  bool is_own_part(const Transfer& transfer, const Operand& part, const Operand& whole,
+                   const Cut& cut) const {
+    const auto place = std::ranges::find(transfer.group, program_.device) - transfer.group.begin();
+    const auto ranges =
+        part_of(cut, whole.sizes[cut.dim], static_cast<std::size_t>(place), transfer.group.size());
+    if (ranges.size() != 1) return ranges.empty();
+    Operand own = whole;
+    own.offset += ranges[0].start * whole.strides[cut.dim];
+    own.sizes[cut.dim] = ranges[0].size;
+    return part == own;
   }
 
   void check_copy(std::size_t t, const HostCopy& copy, std::span<const BufferId> buffers) {
@@ -132,13 +166,6 @@ class ProgramCheck {
         add(t, "copies {} elements, {} has {} or another kind of them", copy.count, buffer.name,
             buffer.count);
       }
-    }
-  }
-
-  void check_end(std::size_t t, BufferId buffer, std::int64_t end) {
-    const Buffer& entry = program_.buffers[buffer.index()];
-    if (end > entry.count) {
-      add(t, "reaches element {} of {}, which has {}", end, entry.name, entry.count);
     }
   }
 
@@ -265,110 +292,12 @@ class ProgramCheck {
   Problems& problems_;
 };
 
-// Runs the lists side by side: a collective waits for all of its group, a receive for its send.
-class JointRun {
- public:
-  JointRun(std::span<const Program> programs, Problems& problems)
-      : programs_(programs), problems_(problems), next_(programs.size(), 0) {
-    for (std::size_t p = 0; p < programs.size(); ++p) index_[programs[p].device] = p;
-  }
-
-  void run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t p = 0; p < programs_.size(); ++p) {
-        while (next_[p] < programs_[p].tasks.size() && step(p)) moved = true;
-      }
-    }
-    for (std::size_t p = 0; p < programs_.size(); ++p) {
-      if (next_[p] < programs_[p].tasks.size()) {
-        problems_.push_back(task_name(programs_[p], next_[p]) + ": waits for ever");
-      }
-    }
-    for (const auto& [group, sends] : sent_) {
-      if (!sends.empty()) {
-        problems_.push_back(fmt::format("device {} sends {} more than device {} receives",
-                                        group[0].index(), sends.size(), group[1].index()));
-      }
-    }
-  }
-
- private:
-  bool step(std::size_t p) {
-    const Program& program = programs_[p];
-    const Task& task = program.tasks[next_[p]];
-    if (task.kind != TaskKind::Transfer) return ++next_[p], true;
-    const Transfer& transfer = program.transfer(task);
-    switch (transfer.kind) {
-      case TransferKind::Send:
-        sent_[transfer.group].push_back(&transfer);
-        return ++next_[p], true;
-      case TransferKind::Receive:
-        return receive(p, transfer);
-      default:
-        return meet(p, transfer);
-    }
-  }
-
-  bool receive(std::size_t p, const Transfer& transfer) {
-    auto& sends = sent_[transfer.group];
-    if (sends.empty()) return false;
-    if (sends.front()->count != transfer.count || sends.front()->element != transfer.element) {
-      problems_.push_back(fmt::format("{}: receives {} elements, device {} sends {}",
-                                      task_name(programs_[p], next_[p]), transfer.count,
-                                      transfer.group[0].index(), sends.front()->count));
-    }
-    sends.erase(sends.begin());
-    return ++next_[p], true;
-  }
-
-  // Goes on when every member of the group stands before a collective of this group.
-  bool meet(std::size_t p, const Transfer& transfer) {
-    std::vector<std::size_t> members;
-    for (const DeviceId device : transfer.group) {
-      const auto found = index_.find(device);
-      if (found == index_.end()) {
-        problems_.push_back(fmt::format("{}: device {} has no program",
-                                        task_name(programs_[p], next_[p]), device.index()));
-        return ++next_[p], true;
-      }
-      const Program& other = programs_[found->second];
-      if (next_[found->second] >= other.tasks.size()) return false;
-      const Task& task = other.tasks[next_[found->second]];
-      if (task.kind != TaskKind::Transfer || other.transfer(task).group != transfer.group ||
-          is_pair(other.transfer(task).kind)) {
-        return false;
-      }
-      members.push_back(found->second);
-    }
-    for (const std::size_t member : members) {
-      const Program& other = programs_[member];
-      const Transfer& theirs = other.transfer(other.tasks[next_[member]]);
-      if (theirs.kind != transfer.kind || theirs.count != transfer.count ||
-          theirs.reduction != transfer.reduction || theirs.element != transfer.element ||
-          theirs.blocks != transfer.blocks) {
-        problems_.push_back(fmt::format("{}: meets a different transfer of {}",
-                                        task_name(programs_[p], next_[p]),
-                                        task_name(other, next_[member])));
-      }
-    }
-    for (const std::size_t member : members) ++next_[member];
-    return true;
-  }
-
-  std::span<const Program> programs_;
-  Problems& problems_;
-  std::vector<std::size_t> next_;  // task of each program
-  std::map<DeviceId, std::size_t> index_;
-  std::map<std::vector<DeviceId>, std::vector<const Transfer*>> sent_;
-};
-
 }  // namespace
 
 std::vector<std::string> check_programs(std::span<const Program> programs) {
   Problems problems;
   for (const Program& program : programs) ProgramCheck(program, problems).run();
-  JointRun(programs, problems).run();
+  check_together(programs, problems);
   return problems;
 }
 

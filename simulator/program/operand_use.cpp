@@ -3,22 +3,27 @@
 namespace meshwright {
 
 bool reads_operand(const Program& program, const Task& task, std::size_t operand) {
-  if (task.kind == TaskKind::Copy) return operand == 0;
-  if (task.kind == TaskKind::Transfer) {
-    const Transfer& transfer = program.transfer(task);
-    return transfer.blocks ? operand == 0 : transfer.kind != TransferKind::Receive;
+  switch (task.kind) {
+    case TaskKind::Kernel:
+      return reads_operand(program.kernel(task), operand);
+    case TaskKind::Transfer:
+      return reads_operand(program.transfer(task), operand);
+    case TaskKind::Copy:
+      return reads_operand(program.copy(task), operand);
   }
-  const Kernel& kernel = program.kernel(task);
-  return !kernel.operands[operand].written || kernel.accumulate || kernel.kind == KernelKind::AdamW;
+  return false;
 }
 
 bool writes_operand(const Program& program, const Task& task, std::size_t operand) {
-  if (task.kind == TaskKind::Copy) return operand == 1;
-  if (task.kind == TaskKind::Transfer) {
-    const Transfer& transfer = program.transfer(task);
-    return transfer.blocks ? operand == 1 : transfer.kind != TransferKind::Send;
+  switch (task.kind) {
+    case TaskKind::Kernel:
+      return writes_operand(program.kernel(task), operand);
+    case TaskKind::Transfer:
+      return writes_operand(program.transfer(task), operand);
+    case TaskKind::Copy:
+      return writes_operand(program.copy(task), operand);
   }
-  return program.kernel(task).operands[operand].written;
+  return false;
 }
 
 bool writes_buffer(const Program& program, const Task& task, BufferId buffer) {

@@ -7,15 +7,18 @@
 namespace meshwright {
 namespace {
 
-std::string transfer_text(const Transfer& transfer) {
-  std::string members;
-  for (const DeviceId device : transfer.group) {
-    members += fmt::format("{}{}", members.empty() ? "" : ",", device.index());
-  }
-  const std::string blocks =
-      transfer.blocks ? fmt::format(" in {} blocks", *transfer.blocks) : std::string();
-  return fmt::format("{} {} [{}] {}+{}{}", to_text(transfer.kind), to_text(transfer.purpose),
-                     members, transfer.offset, transfer.count, blocks);
+// "4[2,3]": where an operand starts in its buffer, and its sizes.
+std::string operand_text(const std::optional<Operand>& operand) {
+  if (!operand) return "";
+  return fmt::format("{}[{}]", operand->offset, fmt::join(operand->sizes, ","));
+}
+
+std::string moved_text(const Transfer& transfer) {
+  std::string text = transfer_text(transfer) + " " + operand_text(transfer.source) + " -> " +
+                     operand_text(transfer.target);
+  if (cuts_source(transfer.kind)) text += fmt::format(" from dim {}", transfer.source_cut.dim);
+  if (cuts_target(transfer.kind)) text += fmt::format(" to dim {}", transfer.target_cut.dim);
+  return text;
 }
 
 std::string what_text(const Program& program, const Task& task) {
@@ -25,7 +28,7 @@ std::string what_text(const Program& program, const Task& task) {
       return fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);
     }
     case TaskKind::Transfer:
-      return " " + transfer_text(program.transfer(task));
+      return " " + moved_text(program.transfer(task));
     case TaskKind::Copy:
       return fmt::format(" copy {} {}", to_text(program.copy(task).direction),
                          program.copy(task).count);

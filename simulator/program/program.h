@@ -60,6 +60,9 @@ struct Task {
   OrderKey key;
   std::optional<std::int32_t> microbatch;  // none: once a step
   bool recompute = false;                  // repeats what the forward did and dropped
+  // Starts only when computing has come to its place in the list. Nothing it reads would hold it
+  // back, but what it brings takes memory: whole weights, what was on the host.
+  bool waits_for_compute = false;
   std::uint32_t first_operand = 0, operand_count = 0;
   std::uint32_t first_wait = 0, wait_count = 0;
   friend bool operator==(const Task&, const Task&) = default;

@@ -29,7 +29,7 @@ void describe(TracedTask& traced, const Transfer& transfer, Precision precision)
   traced.kind = to_text(transfer.kind);
   traced.part = to_text(transfer.purpose);
   traced.name = fmt::format("{} {}", traced.kind, traced.part);
-  traced.bytes = bytes_per_element(transfer.element, precision) * transfer.count;
+  traced.bytes = bytes_of(transfer, precision);
   traced.sent_bytes = bytes_sent(transfer, precision);
   traced.group = transfer.group;
 }

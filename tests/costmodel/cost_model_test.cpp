@@ -6,6 +6,7 @@
 
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/costmodel/cost_examples.h"
+#include "tests/flat_transfer.h"
 
 namespace meshwright {
 namespace {
@@ -29,9 +30,9 @@ Kernel matmul(std::int64_t m, std::int64_t k, std::int64_t n) {
 }
 
 Transfer transfer(TransferKind kind, const std::vector<std::size_t>& group, std::int64_t count) {
-  Transfer result{.kind = kind, .count = count};
+  Transfer result{.kind = kind};
   for (const std::size_t device : group) result.group.emplace_back(device);
-  return result;
+  return flat(result, count);
 }
 
 Seconds price(const Cluster& cluster, const Kernel& kernel, Precision precision) {

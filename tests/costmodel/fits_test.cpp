@@ -8,6 +8,7 @@
 #include "tests/bad_files.h"
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/costmodel/cost_examples.h"
+#include "tests/flat_transfer.h"
 
 namespace meshwright {
 namespace {
@@ -136,14 +137,14 @@ TEST_CASE("prices say whether they were fitted or come from a formula") {
   const Cluster a100 = find_cluster("a100-80:2x8", kData);
   const FittedCosts fitted(a100, fits, prices);
   CHECK(fitted.kernel(addition(1000), Precision::BF16, DeviceId(0)).origin == PriceOrigin::Fitted);
-  Transfer all{.kind = TransferKind::AllReduce, .count = 1000};
+  Transfer all{.kind = TransferKind::AllReduce};
   for (std::size_t i = 0; i < 16; ++i) all.group.emplace_back(i);
-  CHECK(fitted.transfer(all, Precision::BF16).origin == PriceOrigin::Fitted);
+  CHECK(fitted.transfer(flat(all, 1000), Precision::BF16).origin == PriceOrigin::Fitted);
   const Cluster other{.name = "other", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
   const FittedCosts formula(other, fits, prices);
   CHECK(formula.kernel(addition(1000), Precision::FP16, DeviceId(0)).origin ==
         PriceOrigin::Formula);
-  CHECK(formula.transfer({.group = {DeviceId(0)}, .count = 5}, Precision::FP16).time == Seconds(0));
+  CHECK(formula.transfer(flat({.group = {DeviceId(0)}}, 5), Precision::FP16).time == Seconds(0));
 }
 
 TEST_CASE("a software that moves memory twice takes twice as long after the launch") {

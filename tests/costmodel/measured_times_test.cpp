@@ -8,6 +8,7 @@
 #include "costmodel/price/profile_costs.h"
 #include "costmodel/profile/profile_file.h"
 #include "tests/costmodel/profile_examples.h"
+#include "tests/flat_transfer.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
@@ -172,10 +173,9 @@ TEST_CASE("measured prices say so, others come from the other model") {
   CHECK(other.origin == PriceOrigin::Formula);
   CHECK(other.time == formula.kernel(kernel, Precision::FP64, DeviceId(1)).time);
 
-  Transfer transfer{.group = {DeviceId(0), DeviceId(1)}, .count = 256};
-  CHECK(costs.transfer(transfer, Precision::FP32).time == Seconds(0.25));
-  transfer.count = 512;
-  CHECK(costs.transfer(transfer, Precision::FP32).origin == PriceOrigin::Formula);
+  const Transfer transfer{.group = {DeviceId(0), DeviceId(1)}};
+  CHECK(costs.transfer(flat(transfer, 256), Precision::FP32).time == Seconds(0.25));
+  CHECK(costs.transfer(flat(transfer, 512), Precision::FP32).origin == PriceOrigin::Formula);
 }
 
 }  // namespace meshwright

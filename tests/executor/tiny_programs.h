@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "simulator/program/program.h"
+#include "tests/flat_transfer.h"
 
 // Programs made by hand: an embedding, a layer norm, logits by the same table, the loss. What they
 // show does not depend on how plans are lowered.
@@ -79,16 +80,15 @@ class TinyProgram {
     program_.tasks.push_back(task);
   }
   void add(TransferKind kind, BufferId id, Reduction reduction = Reduction::Sum) {
-    Transfer transfer{.kind = kind,
-                      .reduction = reduction,
-                      .count = program_.buffers[id.index()].count,
-                      .element = program_.buffers[id.index()].element};
+    Transfer transfer{.kind = kind, .reduction = reduction};
     for (std::size_t d = 0; d < devices_; ++d) transfer.group.emplace_back(d);
+    const Buffer& buffer = program_.buffers[id.index()];
+    transfer = flat(std::move(transfer), buffer.count, device_, 0, buffer.element);
     program_.tasks.push_back({.kind = TaskKind::Transfer,
                               .what = static_cast<std::uint32_t>(program_.transfers.size()),
                               .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
-                              .operand_count = 1});
-    program_.operands.push_back(id);
+                              .operand_count = 2});
+    program_.operands.insert(program_.operands.end(), 2, id);
     program_.transfers.push_back(std::move(transfer));
   }
 

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
+#include <numeric>
 #include <random>
 #include <thread>
 
 #include "executor/reduce.h"
 #include "executor/thread_transport.h"
+#include "tests/executor/random_transfers.h"
+#include "tests/flat_transfer.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
@@ -14,64 +16,12 @@ namespace {
 
 using Memory = std::vector<std::vector<float>>;  // by device
 
-std::span<std::byte> range_of(std::vector<float>& memory, const Transfer& transfer) {
-  return std::as_writable_bytes(std::span(memory).subspan(
-      static_cast<std::size_t>(transfer.offset), static_cast<std::size_t>(transfer.count)));
-}
-
-// What the kinds are defined to do, in one thread.
-void run_plainly(const Transfer& t, Memory& memory) {
-  const Memory before = memory;
-  const auto members = t.group.size(), part = static_cast<std::size_t>(t.count) / members;
-  const auto at = [&](auto& all, std::size_t member, std::size_t i) -> auto& {
-    return all[t.group[member].index()][static_cast<std::size_t>(t.offset) + i];
-  };
-  const auto reduced = [&](std::size_t i) {
-    float value = at(before, 0, i);
-    for (std::size_t m = 1; m < members; ++m) {
-      value = t.reduction == Reduction::Sum ? value + at(before, m, i)
-                                            : std::max(value, at(before, m, i));
-    }
-    return value;
-  };
-  for (std::size_t m = 0; m < members; ++m) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(t.count); ++i) {
-      const std::size_t owner = part == 0 ? 0 : i / part;
-      if (t.kind == TransferKind::AllReduce) at(memory, m, i) = reduced(i);
-      if (t.kind == TransferKind::ReduceScatter && owner == m) at(memory, m, i) = reduced(i);
-      if (t.kind == TransferKind::AllGather) at(memory, m, i) = at(before, owner, i);
-      if (t.kind == TransferKind::AllToAll) {
-        at(memory, m, i) = at(before, owner, m * part + i % part);
-      }
-      if (t.kind == TransferKind::Broadcast) at(memory, m, i) = at(before, 0, i);
-    }
-  }
-}
-
-Transfer random_collective(std::mt19937& random, std::size_t devices) {
-  constexpr std::array kinds = {TransferKind::AllReduce, TransferKind::ReduceScatter,
-                                TransferKind::AllGather, TransferKind::AllToAll,
-                                TransferKind::Broadcast};
-  std::vector<DeviceId> group;
-  for (std::size_t d = 0; d < devices; ++d) group.emplace_back(d);
-  std::shuffle(group.begin(), group.end(), random);
-  group.resize(1 + random() % devices);
-  Transfer transfer{.kind = kinds[random() % kinds.size()],
-                    .reduction = random() % 2 == 0 ? Reduction::Sum : Reduction::Max,
-                    .group = group,
-                    .offset = static_cast<std::int64_t>(random() % 10)};
-  const auto members = static_cast<std::int64_t>(group.size());
-  transfer.count = static_cast<std::int64_t>(random() % 40) * members;
-  if (transfer.kind == TransferKind::AllReduce) transfer.count += random() % members;
-  return transfer;
-}
-
-Memory random_memory(std::mt19937& random, std::size_t devices) {
-  Memory memory(devices, std::vector<float>(400));
-  for (auto& numbers : memory) {
-    for (float& x : numbers) x = static_cast<float>(random() % 20001) / 7000.0f - 1.4f;
-  }
-  return memory;
+// Runs a flat transfer in place, as the device at its place in the group sees it.
+void run_flat(Transport& transport, const Transfer& transfer, std::int64_t count, std::size_t place,
+              std::vector<float>& memory, std::int64_t offset = 0) {
+  auto* start = reinterpret_cast<std::byte*>(memory.data());
+  const std::vector<std::byte*> buffers(is_pair(transfer.kind) ? 1 : 2, start);
+  transport.run(flat(transfer, count, place, offset), Precision::FP32, buffers);
 }
 
 // One thread per device; a device that throws fails the network.
@@ -98,66 +48,58 @@ std::vector<std::string> run_devices(std::size_t devices, Work work) {
 }  // namespace
 
 TEST_CASE("collectives among threads do what they are defined to do", "[threads]") {
-  for (int seed = 0; seed < cases(24, 400); ++seed) {
+  for (int seed = 0; seed < cases(60, 1500); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(static_cast<unsigned>(seed));
-    const std::size_t devices = 1 + static_cast<std::size_t>(seed) % 8;
-    std::vector<Transfer> transfers;
-    for (int i = 0; i < 30; ++i) transfers.push_back(random_collective(random, devices));
-    Memory expected = random_memory(random, devices), memory = expected;
-    for (const Transfer& transfer : transfers) run_plainly(transfer, expected);
+    const std::size_t devices = 1 + static_cast<std::size_t>(seed) % 6;
+    std::vector<GroupTransfer> all;
+    for (int i = 0; i < 12; ++i) {
+      std::vector<DeviceId> group;
+      for (std::size_t d = 0; d < devices; ++d) group.emplace_back(d);
+      std::shuffle(group.begin(), group.end(), random);
+      group.resize(1 + random() % devices);
+      all.push_back(random_collective(random, group));
+      fill_buffers(random, all.back());
+    }
+    std::vector<GroupTransfer> before = all;
     const auto errors = run_devices(devices, [&](std::size_t d, Transport& transport) {
-      for (const Transfer& transfer : transfers) {
-        if (std::ranges::count(transfer.group, DeviceId(d)) > 0) {
-          transport.run(transfer, Precision::FP32, range_of(memory[d], transfer));
-        }
+      for (GroupTransfer& transfer : all) {
+        const auto& group = transfer.transfers[0].group;
+        const auto place =
+            static_cast<std::size_t>(std::ranges::find(group, DeviceId(d)) - group.begin());
+        if (place == group.size()) continue;
+        auto& target = transfer.in_place ? transfer.source[place] : transfer.target[place];
+        const std::array buffers = {reinterpret_cast<std::byte*>(transfer.source[place].data()),
+                                    reinterpret_cast<std::byte*>(target.data())};
+        transport.run(transfer.transfers[place], Precision::FP32, buffers);
       }
     });
     CHECK(errors == std::vector<std::string>(devices));
-    CHECK(memory == expected);  // to the bit
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(i, transfer_text(all[i].transfers[0]), all[i].in_place);
+      CHECK((all[i].in_place ? all[i].source : all[i].target) == plain_result(before[i]));
+    }
   }
 }
 
-TEST_CASE("blocks are gathered and scattered part by part", "[threads]") {
-  for (int seed = 0; seed < cases(12, 200); ++seed) {
+TEST_CASE("what is sent arrives in the receiver's own order of storage", "[threads]") {
+  for (int seed = 0; seed < cases(20, 400); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(static_cast<unsigned>(seed));
-    const std::size_t members = 1 + static_cast<std::size_t>(seed) % 4;
-    const std::size_t blocks = 1 + random() % 4, part = random() % 5;
-    std::vector<DeviceId> group;
-    for (std::size_t d = 0; d < members; ++d) group.push_back(DeviceId(d));
-    const Transfer gather{.kind = TransferKind::AllGather,
-                          .group = group,
-                          .count = static_cast<std::int64_t>(blocks * members * part),
-                          .blocks = static_cast<std::int64_t>(blocks)};
-    Transfer scatter = gather;
-    scatter.kind = TransferKind::ReduceScatter;
-    // Member m's element i of block b is 100 m + 10 b + i.
-    Memory own(members), whole(members, std::vector<float>(blocks * members * part)), back = own;
-    for (std::size_t m = 0; m < members; ++m) {
-      back[m].resize(blocks * part);
-      for (std::size_t b = 0; b < blocks; ++b) {
-        for (std::size_t i = 0; i < part; ++i) {
-          own[m].push_back(static_cast<float>(100 * m + 10 * b + i));
-        }
-      }
-    }
-    const auto errors = run_devices(members, [&](std::size_t d, Transport& transport) {
-      const auto bytes = [](std::vector<float>& v) { return std::as_writable_bytes(std::span(v)); };
-      transport.run(gather, Precision::FP32, bytes(whole[d]), bytes(own[d]));
-      transport.run(scatter, Precision::FP32, bytes(whole[d]), bytes(back[d]));
+    const Sizes sizes = {static_cast<std::int64_t>(random() % 4), 3, 2};
+    const Operand from = random_operand(random, sizes), to = random_operand(random, sizes);
+    Memory memory = {std::vector<float>(end_of(from)), std::vector<float>(end_of(to))};
+    std::iota(memory[0].begin(), memory[0].end(), 1.0f);
+    const std::vector<DeviceId> pair = {DeviceId(0), DeviceId(1)};
+    const auto errors = run_devices(2, [&](std::size_t d, Transport& transport) {
+      Transfer transfer{.kind = d == 0 ? TransferKind::Send : TransferKind::Receive, .group = pair};
+      (d == 0 ? transfer.source : transfer.target) = d == 0 ? from : to;
+      const std::array buffers = {reinterpret_cast<std::byte*>(memory[d].data())};
+      transport.run(transfer, Precision::FP32, buffers);
     });
-    CHECK(errors == std::vector<std::string>(members));
-    for (std::size_t b = 0, at = 0; b < blocks; ++b) {
-      for (std::size_t m = 0; m < members; ++m) {
-        for (std::size_t i = 0; i < part; ++i, ++at) CHECK(whole[0][at] == own[m][b * part + i]);
-      }
-    }
-    for (std::size_t m = 0; m < members; ++m) {
-      for (std::size_t i = 0; i < back[m].size(); ++i) {
-        CHECK(back[m][i] == static_cast<float>(members) * own[m][i]);
-      }
-    }
+    CHECK(errors == std::vector<std::string>(2));
+    for_each_index(sizes,
+                   [&](const Sizes& i) { CHECK(memory[1][at(to, i)] == memory[0][at(from, i)]); });
   }
 }
 
@@ -168,11 +110,9 @@ TEST_CASE("sends do not wait, so neighbours can send to each other first", "[thr
     const DeviceId self(d), next((d + 1) % devices), previous((d + devices - 1) % devices);
     std::fill_n(memory[d].begin(), 100, static_cast<float>(d));
     for (int i = 0; i < 3; ++i) {
-      const Transfer send{.kind = TransferKind::Send, .group = {self, next}, .count = 100};
-      const Transfer receive{
-          .kind = TransferKind::Receive, .group = {previous, self}, .offset = 100, .count = 100};
-      transport.run(send, Precision::FP32, range_of(memory[d], send));
-      transport.run(receive, Precision::FP32, range_of(memory[d], receive));
+      run_flat(transport, {.kind = TransferKind::Send, .group = {self, next}}, 100, 0, memory[d]);
+      run_flat(transport, {.kind = TransferKind::Receive, .group = {previous, self}}, 100, 1,
+               memory[d], 100);
       std::copy_n(memory[d].begin() + 100, 100, memory[d].begin());
     }
   });
@@ -185,35 +125,34 @@ TEST_CASE("sends do not wait, so neighbours can send to each other first", "[thr
 TEST_CASE("a device that fails wakes those that wait for it", "[threads]") {
   Memory memory(3, std::vector<float>(8));
   const auto errors = run_devices(3, [&](std::size_t d, Transport& transport) {
-    const Transfer all{.group = {DeviceId(0), DeviceId(1), DeviceId(2)}, .count = 8};
-    const Transfer receive{
-        .kind = TransferKind::Receive, .group = {DeviceId(2), DeviceId(1)}, .count = 8};
+    const Transfer all{.group = {DeviceId(0), DeviceId(1), DeviceId(2)}};
+    const Transfer receive{.kind = TransferKind::Receive, .group = {DeviceId(2), DeviceId(1)}};
     if (d == 2) throw std::runtime_error("broken");
-    const Transfer& mine = d == 0 ? all : receive;
-    transport.run(mine, Precision::FP32, range_of(memory[d], mine));
+    run_flat(transport, d == 0 ? all : receive, 8, d, memory[d]);
   });
   CHECK(errors == std::vector<std::string>{"device 2 failed", "device 2 failed", "broken"});
 }
 
 TEST_CASE("transfers that do not match are named", "[threads]") {
-  const auto errors_of = [](Transfer first, Transfer second) {
+  const auto errors_of = [](Transfer first, std::int64_t count, Transfer second,
+                            std::int64_t other_count) {
     Memory memory(2, std::vector<float>(8));
     first.group = second.group = {DeviceId(0), DeviceId(1)};
     auto errors = run_devices(2, [&](std::size_t d, Transport& transport) {
-      const Transfer& mine = d == 0 ? first : second;
-      transport.run(mine, Precision::FP32, range_of(memory[d], mine));
+      run_flat(transport, d == 0 ? first : second, d == 0 ? count : other_count, d, memory[d]);
     });
     std::erase_if(errors, [](const std::string& e) { return e.ends_with("failed") || e.empty(); });
     REQUIRE(errors.size() == 1);
     return errors[0];
   };
-  const std::string kinds = errors_of({.count = 8}, {.kind = TransferKind::Broadcast, .count = 8});
-  CHECK_THAT(kinds, Catch::Contains("all_reduce tensor of 8 among [0,1]") &&
-                        Catch::Contains("broadcast tensor of 8 among [0,1]"));
-  CHECK_THAT(errors_of({.count = 8}, {.count = 6}),
+  CHECK_THAT(errors_of({}, 8, {.kind = TransferKind::Broadcast}, 8),
+             Catch::Contains("all_reduce tensor of 8 among [0,1]") &&
+                 Catch::Contains("broadcast tensor of 8 among [0,1]"));
+  CHECK_THAT(errors_of({}, 8, {}, 6),
              Catch::Contains("of 8 among") && Catch::Contains("of 6 among"));
-  CHECK_THAT(errors_of({.kind = TransferKind::Send, .count = 8},
-                       {.kind = TransferKind::Receive, .count = 6}),
+  CHECK_THAT(errors_of({}, 8, {.reduction = Reduction::Max}, 8),
+             Catch::EndsWith("of another shape or kind"));
+  CHECK_THAT(errors_of({.kind = TransferKind::Send}, 8, {.kind = TransferKind::Receive}, 6),
              Catch::StartsWith("device 1 runs receive") && Catch::Contains("send tensor of 8"));
 }
 
@@ -221,25 +160,22 @@ TEST_CASE("transfers that cannot be are refused") {
   ThreadNetwork network;
   const auto transport = network.endpoint(DeviceId(7));
   std::vector<float> memory(8);
-  const auto run = [&](const Transfer& t) {
-    transport->run(t, Precision::FP32, range_of(memory, t));
-  };
-  CHECK_THROWS_WITH(run({.group = {DeviceId(1)}, .count = 2}),
-                    "device 7 is not in all_reduce tensor of 2 among [1]");
+  CHECK_THROWS_WITH(run_flat(*transport, {.group = {DeviceId(1)}}, 2, 0, memory),
+                    "device 7 cannot run all_reduce tensor of 2 among [1]: device 7 is not in it");
   CHECK_THROWS_WITH(
-      run({.kind = TransferKind::AllGather, .group = {DeviceId(7), DeviceId(1)}, .count = 3}),
-      "all_gather tensor of 3 among [7,1] has no equal parts");
+      run_flat(*transport, {.kind = TransferKind::AllGather, .group = {DeviceId(7), DeviceId(1)}},
+               3, 0, memory),
+      "device 7 cannot run all_gather tensor of 3 among [7,1]: it has no equal parts");
 }
 
 TEST_CASE("a maximum with a NaN is NaN, in whatever order") {
-  const std::vector<double> a = {1, NAN, 3}, b = {2, 2, NAN}, c = {0, 9, 9};
+  std::vector<double> a = {1, NAN, 3}, b = {2, 2, NAN}, c = {0, 9, 9};
   std::vector<double> result(3);
-  const auto bytes = [](const std::vector<double>& v) {
-    return reinterpret_cast<const std::byte*>(v.data());
+  const auto row = [](std::vector<double>& v) {
+    return Row{reinterpret_cast<std::byte*>(v.data())};
   };
-  const std::vector<const std::byte*> sources = {bytes(a), bytes(b), bytes(c)};
-  reduce(Reduction::Max, BufferElement::Double, Precision::FP32, sources, 3,
-         reinterpret_cast<std::byte*>(result.data()));
+  const std::vector<Row> sources = {row(a), row(b), row(c)};
+  reduce(Reduction::Max, BufferElement::Double, Precision::FP32, sources, 3, row(result));
   CHECK(result[0] == 2);
   CHECK(std::isnan(result[1]));
   CHECK(std::isnan(result[2]));

@@ -6,6 +6,7 @@
 #include "costmodel/cluster/cluster_name.h"
 #include "simulator/engine/simulate.h"
 #include "tests/costmodel/cluster_examples.h"
+#include "tests/flat_transfer.h"
 #include "tests/simulator/link_costs.h"
 #include "tests/simulator/program_builder.h"
 
@@ -17,12 +18,10 @@ constexpr EngineOptions kSharing = {.share_links = true};
 
 // A transfer that starts at once; those of one case run on lanes of their own.
 Transfer send(std::size_t from, std::size_t to, std::int64_t gigabytes = 1) {
-  return {
-      .kind = TransferKind::Send, .group = device_ids({from, to}), .count = gigabytes * kGigabyte};
+  return flat({.kind = TransferKind::Send, .group = device_ids({from, to})}, gigabytes * kGigabyte);
 }
 Transfer all_reduce(const std::vector<std::size_t>& group, std::int64_t gigabytes = 1) {
-  return {
-      .kind = TransferKind::AllReduce, .group = device_ids(group), .count = gigabytes * kGigabyte};
+  return flat({.kind = TransferKind::AllReduce, .group = device_ids(group)}, gigabytes * kGigabyte);
 }
 
 // How long each of the transfers takes when all start at once.
@@ -35,7 +34,10 @@ std::vector<Seconds> times_together(const Cluster& cluster,
       auto& builder = builders.try_emplace(member, member.index()).first->second;
       Transfer own = transfers[i];
       const bool receives = own.kind == TransferKind::Send && member == own.group[1];
-      if (receives) own.kind = TransferKind::Receive;
+      if (receives) {
+        own.kind = TransferKind::Receive;
+        std::swap(own.source, own.target);
+      }
       const TaskId task = builder.transfer(own, "lane " + std::to_string(i));
       if (member == own.group.front()) places.emplace_back(member, task.index());
     }
@@ -123,8 +125,8 @@ TEST_CASE("tensor-parallel and expert transfers share NVLink") {
   NodeType node{.name = "full", .device = small_device("small"), .devices = 4};
   node.levels = {links("nvlink", std::nullopt, 1.0_GBps)};
   cluster.node_types = {node};
-  const Transfer experts{
-      .kind = TransferKind::AllToAll, .group = device_ids({0, 1, 2, 3}), .count = 4 * kGigabyte};
+  const Transfer experts =
+      flat({.kind = TransferKind::AllToAll, .group = device_ids({0, 1, 2, 3})}, 4 * kGigabyte);
   // All-to-all: 4 GB x 3/4 = 3 GB a member. All-reduce of 1 GB between two: 1 GB a member.
   check_times(times_together(cluster, {experts}), {3});
   // Half each until the reduction's 1 GB is done after 2 s; 2 GB are left.

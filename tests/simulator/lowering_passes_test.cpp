@@ -5,6 +5,7 @@
 #include "simulator/lowering/placement.h"
 #include "simulator/lowering/program_writer.h"
 #include "simulator/lowering/weight_buckets.h"
+#include "tests/flat_transfer.h"
 #include "tests/simulator/small_plans.h"
 
 // Each pass of lowering by itself.
@@ -124,9 +125,9 @@ TEST_CASE("tasks are put in the order of their keys, and wait across lanes only"
   const Kernel copy{.kind = KernelKind::Sum, .operands = {read, write}, .name = "copy"};
   // Added out of order: copy b from a, then make a and all-reduce it.
   writer.add_kernel_task(copy, {a, b}, {2, 0, 0});
-  writer.add_transfer_task({.group = devices({0, 1}), .count = 4}, a, {1, 0, 0});
+  writer.add_transfer_task(flat({.group = devices({0, 1})}, 4), a, {1, 0, 0});
   writer.add_kernel_task(make, {a}, {0, 0, 0});
-  writer.add_transfer_task({.group = devices({0}), .count = 4}, a, {3, 0, 0});  // alone: nothing
+  writer.add_transfer_task(flat({.group = devices({0})}, 4), a, {3, 0, 0});  // alone: nothing
   writer.finish();
   REQUIRE(program.tasks.size() == 3);
   CHECK(program.lanes.size() == 2);

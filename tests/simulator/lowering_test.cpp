@@ -27,7 +27,7 @@ std::int64_t elements_moved(const Program& program, Purpose purpose) {
   std::int64_t count = 0;
   for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::Transfer && program.transfer(task).purpose == purpose) {
-      count += program.transfer(task).count;
+      count += element_count(program.transfer(task));
     }
   }
   return count;
@@ -93,7 +93,7 @@ TEST_CASE("sequence parallelism gathers and scatters what tensor parallelism red
   for (const Task& task : programs[0].tasks) {
     if (task.kind != TaskKind::Transfer) continue;
     const Transfer& transfer = programs[0].transfer(task);
-    if (transfer.purpose == Purpose::Tensor) elements[transfer.kind] += transfer.count;
+    if (transfer.purpose == Purpose::Tensor) elements[transfer.kind] += element_count(transfer);
   }
   // The embedding's result is scattered, its gradient gathered; the head's input is gathered twice,
   // its gradient scattered.
@@ -207,7 +207,7 @@ TEST_CASE("broken programs are found") {
   for (Task& task : programs[0].tasks) task.wait_count = 0;
   CHECK(contains(check_programs(programs), "without waiting"));
   programs = good;
-  programs[0].transfers[0].count += 1;
+  programs[0].transfers[0].source->sizes[0] += 1;
   CHECK(!check_programs(programs).empty());
   programs = good;
   std::swap(programs[0].tasks[3], programs[0].tasks[4]);

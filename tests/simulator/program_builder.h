@@ -9,6 +9,7 @@
 
 #include "costmodel/price/cost_model.h"
 #include "simulator/program/program.h"
+#include "tests/flat_transfer.h"
 
 namespace meshwright {
 
@@ -144,10 +145,10 @@ inline Program stage_program(const HandPipeline& pipeline, std::size_t stage) {
                             std::vector<TaskId> waits, std::int32_t m) {
     const bool sends = kind == TransferKind::Send;
     const std::size_t from = sends ? stage : to;
-    return builder.transfer({.kind = kind,
-                             .purpose = Purpose::Pipeline,
-                             .group = device_ids({from, sends ? to : stage}),
-                             .count = pipeline.sent},
+    return builder.transfer(flat({.kind = kind,
+                                  .purpose = Purpose::Pipeline,
+                                  .group = device_ids({from, sends ? to : stage})},
+                                 pipeline.sent),
                             (sends ? "to " : "from ") + std::to_string(to), {buffer}, waits, m);
   };
   std::vector<BufferId> saved;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulator/program/timeline.h"
+#include "tests/flat_transfer.h"
 #include "tests/simulator/program_builder.h"
 
 namespace meshwright {
@@ -51,18 +52,18 @@ class RandomRunWriter {
     if (group.empty()) return;
     const bool pair = group.size() == 2 && *rc::gen::arbitrary<bool>();
     Transfer transfer{.kind = pair ? TransferKind::Send : TransferKind::AllReduce,
-                      .group = device_ids(group),
-                      .count = *rc::gen::inRange<std::int64_t>(0, 100)};
+                      .group = device_ids(group)};
+    const auto count = *rc::gen::inRange<std::int64_t>(0, 100);
     Seconds start;
     std::vector<std::string> lanes;
     for (const std::size_t member : group) {
       if (pair && member == group[1]) transfer.kind = TransferKind::Receive;
       lanes.push_back(random_lane());
       const auto waits = random_waits(member);
-      builders_[member].transfer(transfer, lanes.back(), {}, waits);
+      builders_[member].transfer(flat(transfer, count), lanes.back(), {}, waits);
       start = std::max(start, ready(member, lanes.back(), waits));
     }
-    const Seconds time = costs_.transfer(transfer, Precision::FP32).time;
+    const Seconds time = costs_.transfer(flat(transfer, count), Precision::FP32).time;
     for (std::size_t i = 0; i < group.size(); ++i)
       finish(group[i], lanes[i], {start, start + time});
   }

@@ -199,9 +199,10 @@ TEST_CASE("every step is right from every layout and needs no more than its tran
     if (transfers.empty()) {
       RC_ASSERT(moved.traffic.received == 0);
     } else if (step.kind == RelayoutKind::AllReduce) {
-      RC_ASSERT(moved.traffic.largest_message == transfers[0].count);
+      RC_ASSERT(moved.traffic.largest_message == element_count(transfers[0]));
     } else {
-      RC_ASSERT(moved.traffic.largest_message * mesh.size(step.axes) <= transfers[0].count);
+      RC_ASSERT(moved.traffic.largest_message * mesh.size(step.axes) <=
+                element_count(transfers[0]));
     }
   }));
 }

@@ -134,7 +134,7 @@ TEST_CASE("uneven shards are padded to equal parts") {
   const RelayoutPath path = cheapest(mesh, {{10}}, from, cut({{}}), kBytes);
   const auto transfers = transfers_of(path.steps.at(0), from, mesh, {{10}}, DeviceId(0));
   REQUIRE(transfers.size() == 1);
-  CHECK(transfers[0].count == 4 * 3);
+  CHECK(element_count(transfers[0]) == 4 * 3);
 }
 
 TEST_CASE("a partial sum is scattered where a shard is wanted and reduced where all is") {
@@ -280,7 +280,7 @@ TEST_CASE("a log-sum-exp needs the largest values of all, then scaled sums") {
     std::vector<std::pair<TransferKind, Reduction>> all;
     for (const RelayoutStep& step : cheapest(mesh, {{8}}, from, to, kTypical).steps) {
       for (const Transfer& t : transfers_of(step, from, mesh, {{8}}, DeviceId(0))) {
-        CHECK(t.count == 8);
+        CHECK(element_count(t) == 8);
         all.emplace_back(t.kind, t.reduction);
       }
     }

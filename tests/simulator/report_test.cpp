@@ -8,6 +8,7 @@
 #include "simulator/engine/simulate.h"
 #include "simulator/report/measured_timeline.h"
 #include "tests/costmodel/cluster_examples.h"
+#include "tests/flat_transfer.h"
 #include "tests/simulator/program_builder.h"
 #include "tests/simulator/random_programs.h"
 
@@ -194,7 +195,7 @@ TEST_CASE("a broadcast passes along its group") {
   std::vector<Program> programs;
   for (std::size_t device = 0; device < 3; ++device) {
     ProgramBuilder builder(device);
-    builder.transfer({.kind = TransferKind::Broadcast, .group = device_ids({0, 1, 2}), .count = 10},
+    builder.transfer(flat({.kind = TransferKind::Broadcast, .group = device_ids({0, 1, 2})}, 10),
                      "ring");
     programs.push_back(builder.program());
   }
@@ -213,7 +214,7 @@ TEST_CASE("in a measured timeline a device that waits for another is idle") {
   for (const std::size_t device : {0, 1}) {
     ProgramBuilder builder(device);
     const BufferId buffer = builder.buffer("x", 1, Component::Activations);
-    builder.transfer({.group = device_ids({0, 1}), .count = 1}, "ring", {buffer});
+    builder.transfer(flat({.group = device_ids({0, 1})}, 1), "ring", {buffer, buffer});
     programs.push_back(builder.program());
   }
   Timeline measured{.devices = {{.device = DeviceId(0), .tasks = {{1.0_s, 4.0_s}}},

@@ -147,7 +147,7 @@ TEST_CASE("a repeated step counts what runs beside the next one once") {
   const BufferId second = builder.buffer("second", 1, Component::Weights, true);
   builder.kernel({.operands = {{}}, .name = "a"}, {first});
   const TaskId b = builder.kernel({.operands = {{}}, .name = "b"}, {second});
-  builder.transfer({.group = device_ids({0})}, "ring", {second}, {b});
+  builder.transfer({.group = device_ids({0})}, "ring", {second, second}, {b});
   const std::vector<Program> programs = {builder.program()};
   const FixedCosts costs = costs_of({{"a", 1.0_s}, {"b", 1.0_s}}, 1.5_s);
   // Once: a 0-1, b 1-2, gather 2-3.5. Then a 2-3 beside it, b 3.5-4.5, gather 4.5-6.

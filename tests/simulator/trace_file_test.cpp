@@ -9,6 +9,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "simulator/engine/simulate.h"
+#include "tests/flat_transfer.h"
 #include "tests/simulator/program_builder.h"
 #include "tests/simulator/random_programs.h"
 
@@ -39,8 +40,8 @@ TEST_CASE("a trace names devices and lanes and has every task in its lane") {
        .operands = {dense_operand({2, 3}), dense_operand({3, 4}), dense_operand({2, 4})},
        .name = "say \"h.0\""},
       {buffer}, {}, 7);
-  builder.transfer({.purpose = Purpose::Gradients, .group = device_ids({3}), .count = 25},
-                   "gradients", {buffer}, {task});
+  builder.transfer(flat({.purpose = Purpose::Gradients, .group = device_ids({3})}, 25), "gradients",
+                   {buffer, buffer}, {task});
   FixedCosts costs;
   costs.kernels = {{"say \"h.0\"", 1.5_us}};
   costs.latency = 2.25_us;

@@ -61,7 +61,7 @@ std::int64_t elements_moved(const Program& program, Purpose purpose, TransferKin
   for (const Task& task : program.tasks) {
     if (task.kind != TaskKind::Transfer) continue;
     const Transfer& transfer = program.transfer(task);
-    if (transfer.purpose == purpose && transfer.kind == kind) count += transfer.count;
+    if (transfer.purpose == purpose && transfer.kind == kind) count += element_count(transfer);
   }
   return count;
 }
