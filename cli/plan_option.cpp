@@ -31,8 +31,8 @@ PlanChoices parse_choices(const PlanOptions& options, const PlanDefaults& defaul
   }
 }
 
-Plan read_file(const PlanOptions& options) {
-  Plan plan = read_plan(JsonInput::read(options.plan));
+Plan read_file(const PlanOptions& options, const OpGraph& graph) {
+  Plan plan = read_plan(JsonInput::read(options.plan), graph.dims);
   const auto differ = [](const auto& given, const auto& planned) {
     return given && *given != planned;
   };
@@ -52,7 +52,7 @@ void add_plan_options(Command& command, PlanOptions& options) {
       .required();
   command
       .text("--plan", options.plan,
-            "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,microbatch=1,\n"
+            "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,shard=2,microbatch=1,\n"
             "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
             "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
             "offload=activations|optimizer|activations+optimizer,\n"
@@ -69,7 +69,7 @@ void add_plan_options(Command& command, PlanOptions& options) {
 
 AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph,
                      const PlanDefaults& defaults) {
-  if (!looks_like_choices(options.plan)) return read_file(options);
+  if (!looks_like_choices(options.plan)) return read_file(options, graph);
   const PlanChoices choices = parse_choices(options, defaults);
   return ShortForm{
       choices,

@@ -123,7 +123,7 @@ void simulate_plan(const SimulateOptions& options, const Session& session) {
                    options.profile ? profile_from_option(*options.profile, session) : Profile{});
   setting.engine = engine_with(options, setting.engine);
   const Plan plan = plan_for(asked, options.plan, setting);
-  if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan));
+  if (options.save_plan) write_text_file(*options.save_plan, plan_text(plan, graph.dims));
   if (options.program) return print_text(programs_text(lower_all(model, plan)));
   const auto [represented, timeline, report] = predict_for(options, plan, setting);
   if (options.trace) write_text_file(*options.trace, trace_text(represented.programs, timeline));

@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, zero, microbatch, virtual_stages, layers, sequence_parallel, schedule, "
+    "dp, tp, pp, cp, ep, zero, shard, microbatch, virtual_stages, layers, sequence_parallel, "
+    "schedule, "
     "recompute, rerun_all, offload, bucket, overlap, prefetch, "
     "reshard, kernels, gradients";
 
@@ -99,6 +100,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.ep = degree();
   } else if (key == "zero") {
     choices.zero = static_cast<int>(whole_number(key, value, 0, 3));
+  } else if (key == "shard") {
+    choices.shard = degree();
   } else if (key == "microbatch") {
     choices.microbatch = degree();
   } else if (key == "virtual_stages") {

@@ -30,6 +30,7 @@ struct RecomputeChoice {
 struct PlanChoices {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   int zero = 0;
+  std::optional<std::int64_t> shard = {};  // replicas that zero shares state out among; none: all
   std::int64_t microbatch = 1;
   std::int64_t virtual_stages = 1;   // chunks of every stage
   std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be

@@ -6,14 +6,9 @@
 #include <array>
 #include <set>
 
-#include "costmodel/cluster/cluster_hash.h"
 #include "costmodel/model/op_rules.h"
-#include "simulator/layout/op_layouts.h"
-#include "simulator/layout/relayout.h"
-#include "simulator/lowering/check_plan.h"
-#include "simulator/lowering/offload.h"
+#include "simulator/choices/model_layers.h"
 #include "simulator/lowering/pipeline_order.h"
-#include "simulator/lowering/placement.h"
 
 namespace meshwright {
 namespace {
@@ -21,71 +16,15 @@ namespace {
 // Dimensions that 1D tensor parallelism splits.
 constexpr std::array<std::string_view, 4> kTensorDims = {"heads", "kv_heads", "ffn", "vocabulary"};
 
-// The layers that a pipeline's chunks share: repetitions of repeated blocks.
-struct Layers {
-  std::vector<std::size_t> starts;  // first op of each
-  std::size_t end = 0;              // after the last one's ops
-  std::int64_t count() const { return static_cast<std::int64_t>(starts.size()); }
-};
-
-Layers find_layers(const Model& model) {
-  Layers layers;
-  std::size_t op = 0;
-  for (const Block& block : model.blocks) {
-    for (std::int64_t r = 0; r < block.count; ++r) {
-      if (block.count > 1) layers.starts.push_back(op);
-      op += block.ops.size();
-      if (block.count > 1) layers.end = op;
-    }
-  }
-  return layers;
-}
-
-std::size_t op_count(const Model& model) {
-  std::size_t count = 0;
-  for (const Block& block : model.blocks) {
-    count += block.ops.size() * static_cast<std::size_t>(block.count);
-  }
-  return count;
-}
-
 // In each chunk: as chosen, or as equal numbers as can be.
 std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int64_t count) {
   if (!choices.layers.empty()) return choices.layers;
-  std::vector<std::int64_t> layers;
-  const std::int64_t chunks = choices.pp * choices.virtual_stages;
-  for (std::int64_t c = 0; c < chunks; ++c) {
-    layers.push_back(share_of(count, c, chunks).size);
-  }
-  return layers;
+  return equal_layers(count, choices.pp * choices.virtual_stages);
 }
 
-// What stands before and after the layers goes with the first and the last chunk. Chunks go round
-// the stages.
 std::vector<Chunk> make_chunks(const PlanChoices& choices, const Model& model) {
-  const Layers layers = find_layers(model);
-  std::vector<Chunk> chunks;
-  std::size_t first = 0, placed = 0;
-  for (const std::int64_t count : layers_of_chunks(choices, layers.count())) {
-    placed += static_cast<std::size_t>(count);
-    const std::size_t end = placed < layers.starts.size() ? layers.starts[placed] : layers.end;
-    chunks.push_back({first, end, chunks.size() % static_cast<std::size_t>(choices.pp)});
-    first = end;
-  }
-  chunks.back().end_op = op_count(model);
-  return chunks;
-}
-
-// The layers of a chunk.
-std::vector<Chunk> layers_in(const Layers& layers, const Chunk& chunk) {
-  std::vector<Chunk> inside;
-  for (std::size_t i = 0; i < layers.starts.size(); ++i) {
-    const std::size_t end = i + 1 < layers.starts.size() ? layers.starts[i + 1] : layers.end;
-    if (layers.starts[i] >= chunk.first_op && end <= chunk.end_op) {
-      inside.push_back({layers.starts[i], end, chunk.slot});
-    }
-  }
-  return inside;
+  return cut_chunks(model, layers_of_chunks(choices, find_layers(model).count()),
+                    static_cast<std::size_t>(choices.pp));
 }
 
 std::vector<RecomputeSegment> attention_segments(const Model& model) {
@@ -124,14 +63,14 @@ std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Mo
                                             const std::vector<Chunk>& chunks) {
   std::vector<RecomputeSegment> segments;
   if (choices.recompute.kind == Recompute::Selective) segments = attention_segments(model);
-  const Layers layers = find_layers(model);
+  const ModelLayers layers = find_layers(model);
   const auto count = static_cast<std::size_t>(choices.recompute.layers);
   for (const Chunk& chunk : chunks) {
     const auto inside = layers_in(layers, chunk);
     if (choices.recompute.kind == Recompute::Uniform ||
         choices.recompute.kind == Recompute::Products) {
       for (std::size_t i = 0; i < inside.size(); i += count) {
-        const Chunk& last = inside[std::min(i + count, inside.size()) - 1];
+        const OpRange& last = inside[std::min(i + count, inside.size()) - 1];
         segments.push_back({.first_op = inside[i].first_op, .end_op = last.end_op});
       }
     }
@@ -147,17 +86,31 @@ std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Mo
   return segments;
 }
 
-std::vector<Slot> make_slots(const PlanChoices& choices) {
-  std::vector<Slot> slots;
+// Replicas that share state out among them stand next to each other.
+std::vector<MeshAxis> axes_of(const PlanChoices& choices) {
+  const std::int64_t shard = choices.shard.value_or(choices.dp);
+  if (shard == choices.dp) return {{"dp", choices.dp}, {"tp", choices.tp}};
+  return {{"dp", choices.dp / shard}, {"shard", shard}, {"tp", choices.tp}};
+}
+
+std::vector<Mesh> make_meshes(const PlanChoices& choices) {
+  std::vector<Mesh> meshes;
   std::size_t next = 0;
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
-    Slot slot{.axes = {{"dp", choices.dp}, {"tp", choices.tp}}};
-    for (std::int64_t i = 0; i < choices.dp * choices.tp; ++i) {
-      slot.devices.push_back(DeviceId(next++));
-    }
-    slots.push_back(std::move(slot));
+    std::vector<DeviceId> devices;
+    for (std::int64_t i = 0; i < choices.dp * choices.tp; ++i) devices.push_back(DeviceId(next++));
+    meshes.emplace_back(axes_of(choices), std::move(devices));
   }
-  return slots;
+  return meshes;
+}
+
+StateAxes state_axes(const PlanChoices& choices, const Mesh& mesh) {
+  const auto shard = mesh.find("shard");
+  const std::vector<AxisId> owners = {shard ? *shard : *mesh.find("dp")};
+  const auto from = [&](int stage) {
+    return choices.zero >= stage ? owners : std::vector<AxisId>();
+  };
+  return {.optimizer = from(1), .gradients = from(2), .weights = from(3)};
 }
 
 std::set<DimId> dims_of(const OpView& view) {
@@ -177,123 +130,28 @@ bool may_split_sequence(const OpView& view, const Model& model, DimId dim) {
   return model.dims[dim.index()].role == DimRole::Sequence && use_of(view, dim) == DimUse::Free;
 }
 
-std::vector<OpLayout> tensor_layouts(const Model& model, bool sequence_parallel) {
-  std::vector<OpLayout> layouts;
+// 1D tensor parallelism; with sequence parallelism ops that it does not split work on a part of the
+// sequence each.
+std::vector<OpPlan> tensor_work(const Model& model, AxisId axis, bool sequence_parallel) {
+  std::vector<OpPlan> ops;
   std::set<std::string> named;
   for (const Block& block : model.blocks) {
     for (const Op& op : block.ops) {
       if (!named.insert(op.name).second) continue;
       const OpView view = view_of(model, block, op);
-      OpLayout layout{.op = op.name};
+      OpPlan plan{.op = op.name};
       for (const DimId dim : dims_of(view)) {
-        const std::string& name = model.dims[dim.index()].name;
-        if (is_tensor_dim(name)) layout.work[name] = {"tp"};
+        if (is_tensor_dim(model.dims[dim.index()].name)) plan.work[dim].axes = {axis};
       }
       for (const DimId dim : dims_of(view)) {
-        if (sequence_parallel && layout.work.empty() && may_split_sequence(view, model, dim)) {
-          layout.work[model.dims[dim.index()].name] = {"tp"};
+        if (sequence_parallel && plan.work.empty() && may_split_sequence(view, model, dim)) {
+          plan.work[dim].axes = {axis};
         }
       }
-      if (!layout.work.empty()) layouts.push_back(std::move(layout));
+      if (!plan.work.empty()) ops.push_back(std::move(plan));
     }
   }
-  return layouts;
-}
-
-std::string step_text(const RelayoutStep& step, const Mesh& mesh, const std::vector<Dim>& dims) {
-  std::string text(to_text(step.kind));
-  for (const AxisId axis : step.axes) text += " " + mesh.axis(axis).name;
-  for (const auto& position : {step.from, step.to}) {
-    if (position) text += " " + dims[step.result.dims[*position].dim.index()].name;
-  }
-  return text;
-}
-
-// Writes the steps into the layouts that ops need besides their kernels: of the ways to turn a
-// result or a gradient into what others want, the cheapest. With sequence parallelism whatever tp
-// does not split otherwise is split along the sequence between ops.
-class RelayoutWriter {
- public:
-  RelayoutWriter(const Model& model, const Plan& plan, const CostModel& costs,
-                 bool sequence_parallel)
-      : model_(model),
-        plan_(plan),
-        costs_(costs),
-        sequence_parallel_(sequence_parallel),
-        mesh_(plan.slots.front().axes, plan.slots.front().devices),
-        sizes_(model, plan.micro_batch, plan.sequence) {}
-
-  void write(std::vector<OpLayout>& layouts) const {
-    for (OpLayout& layout : layouts) {
-      for (const Block& block : model_.blocks) {
-        for (const Op& op : block.ops) {
-          if (op.name == layout.op) write(layout, view_of(model_, block, op));
-        }
-      }
-    }
-  }
-
- private:
-  void write(OpLayout& layout, const OpView& view) const {
-    DividedWork work;
-    for (std::size_t d = 0; d < model_.dims.size(); ++d) {
-      const auto found = layout.work.find(model_.dims[d].name);
-      if (found == layout.work.end()) continue;
-      for (const std::string& axis : found->second) {
-        work[DimId(d)].axes.push_back(*mesh_.find(axis));
-      }
-    }
-    const auto divided = layouts_of(view, model_.dims, mesh_, work);
-    const auto* layouts = std::get_if<OpLayouts>(&divided);
-    if (!layouts) return;  // check_plan says why
-    layout.relayout = steps(layouts->outputs[0], between_ops(layouts->outputs[0]));
-    if (view.inputs.empty() || view.inputs[0]->element != Element::Real) return;
-    const Layout& input = layouts->inputs[0];
-    layout.input_relayout = steps(between_ops(input), input);
-    if (!view.inputs[0]->needs_gradient) return;
-    const Layout& gradient = layouts->input_gradients[0];
-    layout.gradient_relayout = steps(gradient, between_ops(gradient));
-  }
-
-  Layout between_ops(Layout layout) const {
-    const bool partial = layout.partial.has_value();
-    layout.partial.reset();
-    if (!sequence_parallel_ || (!partial && !axes_of(layout).empty())) return layout;
-    for (DimLayout& dim : layout.dims) {
-      if (model_.dims[dim.dim.index()].role == DimRole::Sequence && dim.sharding.axes.empty()) {
-        dim.sharding.axes = {*mesh_.find("tp")};
-      }
-    }
-    return layout;
-  }
-
-  std::vector<std::string> steps(const Layout& from, const Layout& to) const {
-    MovedTensor tensor{.sizes = {}, .precision = plan_.precision};
-    for (const DimLayout& dim : from.dims) tensor.sizes.push_back(sizes_[dim.dim]);
-    const auto path = cheapest_relayout(mesh_, tensor, from, to, costs_);
-    std::vector<std::string> texts;
-    if (!path) return texts;
-    for (const RelayoutStep& step : path->steps)
-      texts.push_back(step_text(step, mesh_, model_.dims));
-    return texts;
-  }
-
-  const Model& model_;
-  const Plan& plan_;
-  const CostModel& costs_;
-  const bool sequence_parallel_;
-  const Mesh mesh_;
-  const DimSizes sizes_;
-};
-
-// A plan that cannot be lowered is left as it is: check_plan says why.
-std::vector<OffloadedTensors> make_offload(const Plan& plan, const Model& model,
-                                           const Cluster& cluster) {
-  if (!check_plan(plan, model, cluster).empty()) return {};
-  const Layers layers = find_layers(model);
-  std::vector<std::vector<Chunk>> by_chunk;
-  for (const Chunk& chunk : plan.chunks) by_chunk.push_back(layers_in(layers, chunk));
-  return offload_layers(plan_graph(model, plan), plan, by_chunk);
+  return ops;
 }
 
 void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,
@@ -360,6 +218,10 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
                                    device_count(cluster)));
   }
   check_stages(problems, choices, model);
+  if (choices.shard && choices.dp % *choices.shard != 0) {
+    problems.push_back(
+        fmt::format("shard={}: it does not divide dp={}", *choices.shard, choices.dp));
+  }
   if (const auto problem = batch_problem(batch.global_batch, choices.dp, choices.microbatch)) {
     problems.push_back(*problem);
   }
@@ -368,33 +230,34 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
 
 Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& model,
              const Cluster& cluster, const CostModel& costs) {
-  Plan plan{.model = {model.name, model.hash},
-            .cluster = {cluster.name, hash_of(cluster)},
-            .precision = batch.precision,
-            .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
-            .kernels = choices.kernels,
-            .global_batch = batch.global_batch,
-            .sequence = batch.sequence,
-            .micro_batch = choices.microbatch};
-  plan.slots = make_slots(choices);
-  plan.chunks = make_chunks(choices, model);
+  PlanDecisions decisions{
+      .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
+      .kernels = choices.kernels,
+      .micro_batch = choices.microbatch,
+      .slots = make_meshes(choices),
+      .chunks = make_chunks(choices, model),
+      .offload_activations = choices.offload_activations,
+      .offload_optimizer = choices.offload_optimizer,
+      .bucket = choices.bucket,
+      .overlap_gradients = choices.overlap,
+      .prefetch = choices.prefetch,
+      .reshard = choices.reshard};
+  const Mesh& mesh = decisions.slots.front();
+  for (std::size_t a = 0; a + 1 < mesh.axes().size(); ++a)
+    decisions.batch_axes.push_back(AxisId(a));
+  decisions.state = state_axes(choices, mesh);
   if (choices.tp > 1) {
-    plan.layouts = tensor_layouts(model, choices.sequence_parallel);
-    RelayoutWriter(model, plan, costs, choices.sequence_parallel).write(plan.layouts);
+    const AxisId tensor = *mesh.find("tp");
+    decisions.ops = tensor_work(model, tensor, choices.sequence_parallel);
+    if (choices.sequence_parallel) decisions.sequence_axis = tensor;
   }
-  plan.recompute = make_segments(choices, model, plan.chunks);
-  plan.zero = choices.zero;
-  plan.bucket = choices.bucket;
-  plan.overlap_gradients = choices.overlap;
-  plan.prefetch = choices.prefetch;
-  plan.reshard = choices.reshard;
-  const std::int64_t microbatches = microbatch_count(plan);
-  plan.order = choices.schedule == Schedule::GPipe
-                   ? gpipe(choices.pp, microbatches, choices.virtual_stages)
-                   : one_forward_one_backward(choices.pp, microbatches, choices.virtual_stages);
-  plan.offload_optimizer = choices.offload_optimizer;
-  if (choices.offload_activations) plan.offload = make_offload(plan, model, cluster);
-  return plan;
+  decisions.recompute = make_segments(choices, model, decisions.chunks);
+  const std::int64_t microbatches = batch.global_batch / (choices.dp * choices.microbatch);
+  decisions.order =
+      choices.schedule == Schedule::GPipe
+          ? gpipe(choices.pp, microbatches, choices.virtual_stages)
+          : one_forward_one_backward(choices.pp, microbatches, choices.virtual_stages);
+  return make_plan(std::move(decisions), batch, model, cluster, costs);
 }
 
 }  // namespace meshwright

@@ -7,16 +7,11 @@
 #include "costmodel/cluster/cluster.h"
 #include "costmodel/model/model.h"
 #include "costmodel/price/cost_model.h"
+#include "simulator/choices/make_plan.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/plan/plan.h"
 
 namespace meshwright {
-
-struct BatchChoice {
-  std::int64_t global_batch = 1;
-  std::int64_t sequence = 1;
-  Precision precision = Precision::FP32;
-};
 
 // Everything that is wrong with choices for this model and cluster, in words. Empty: resolve
 // makes a plan of them.

@@ -47,9 +47,9 @@ GroupPlaces::GroupPlaces(const Plan& plan) : plan_(plan) {
   if (!devices.empty()) number_of_.resize(devices.back().index() + 1);
   for (std::uint32_t i = 0; i < devices.size(); ++i) number_of_[devices[i].index()] = i;
   for (std::uint32_t s = 0; s < plan.slots.size(); ++s) {
-    uniform_ &= plan.slots[s].axes == plan.slots.front().axes;
-    for (std::uint32_t i = 0; i < plan.slots[s].devices.size(); ++i) {
-      const std::uint32_t number = device_number(plan.slots[s].devices[i]);
+    uniform_ &= plan.slots[s].mesh.axes() == plan.slots.front().mesh.axes();
+    for (std::uint32_t i = 0; i < plan.slots[s].mesh.devices().size(); ++i) {
+      const std::uint32_t number = device_number(plan.slots[s].mesh.devices()[i]);
       slot_of_[number] = s;
       place_of_[number] = i;
     }
@@ -58,7 +58,7 @@ GroupPlaces::GroupPlaces(const Plan& plan) : plan_(plan) {
 
 std::uint64_t GroupPlaces::key_of(std::uint32_t place, const std::vector<bool>& spanned,
                                   bool which) const {
-  const auto& axes = plan_.slots.front().axes;
+  const auto& axes = plan_.slots.front().mesh.axes();
   std::uint64_t key = 0, factor = 1;
   std::uint64_t rest = place;
   for (std::size_t a = axes.size(); a-- > 0;) {
@@ -71,7 +71,7 @@ std::uint64_t GroupPlaces::key_of(std::uint32_t place, const std::vector<bool>& 
 }
 
 std::uint32_t GroupPlaces::pattern_of(std::size_t device, const ProgramGroups::Entry& entry) {
-  const auto& axes = plan_.slots.front().axes;
+  const auto& axes = plan_.slots.front().mesh.axes();
   Pattern pattern{.spanned = std::vector<bool>(axes.size(), false)};
   std::vector<std::uint32_t> numbers;
   for (const DeviceId member : entry.members) numbers.push_back(device_number(member));
@@ -111,7 +111,7 @@ std::uint32_t GroupPlaces::pattern_of(std::size_t device, const ProgramGroups::E
 
 std::uint32_t GroupPlaces::make_group(std::uint32_t number, std::uint32_t place) {
   const Pattern& pattern = patterns_[number];
-  const auto& axes = plan_.slots.front().axes;
+  const auto& axes = plan_.slots.front().mesh.axes();
   RefinementInput::Group group;
   for (const auto& [slot, spanned_key] : pattern.members) {
     std::uint64_t key = spanned_key;
@@ -123,7 +123,7 @@ std::uint32_t GroupPlaces::make_group(std::uint32_t number, std::uint32_t place)
       if (pattern.spanned[a]) key /= size;
       stride *= size;
     }
-    group.members.push_back({.device = device_number(plan_.slots[slot].devices[index])});
+    group.members.push_back({.device = device_number(plan_.slots[slot].mesh.devices()[index])});
   }
   groups_.push_back(std::move(group));
   group_pattern_.push_back(number);

@@ -30,7 +30,7 @@ struct LinkHash {
 class Representation {
  public:
   Representation(const Model& model, const Plan& plan, const Cluster& cluster)
-      : model_(model),
+      : lowering_(model, plan),
         plan_(plan),
         cluster_(cluster),
         devices_(devices_of(plan)),
@@ -53,7 +53,7 @@ class Representation {
  private:
   // Colours to start from: the place in the plan, the type of the device and what is slow about it.
   void start() {
-    const auto alike = alike_places(model_, plan_);
+    const auto alike = alike_places(lowering_.planned(), plan_);
     std::map<std::tuple<std::uint32_t, std::size_t, double>, std::uint32_t> numbers;
     std::vector<DeviceId> firsts;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
@@ -71,7 +71,7 @@ class Representation {
       input_.device_colors.push_back(entry->second);
     }
     first_color_ = input_.device_colors;
-    first_programs_ = lower_devices(model_, plan_, firsts);
+    for (const DeviceId device : firsts) first_programs_.push_back(lowering_.program(device));
     for (const Program& program : first_programs_) groups_.push_back(groups_of(program));
   }
 
@@ -148,7 +148,8 @@ class Representation {
     for (const std::size_t d : representatives_) {
       if (first_device_[first_color_[d]] != d) missing.push_back(devices_[d]);
     }
-    auto lowered = missing.empty() ? std::vector<Program>() : lower_devices(model_, plan_, missing);
+    std::vector<Program> lowered;
+    for (const DeviceId device : missing) lowered.push_back(lowering_.program(device));
     std::size_t next = 0;
     for (const std::size_t d : representatives_) {
       const std::uint32_t color = first_color_[d];
@@ -250,7 +251,7 @@ class Representation {
     }
   }
 
-  const Model& model_;
+  const Lowering lowering_;
   const Plan& plan_;
   const Cluster& cluster_;
   const std::vector<DeviceId> devices_;

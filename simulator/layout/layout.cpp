@@ -23,15 +23,8 @@ Fold whole(std::int64_t size, ShardOrder order) {
   return {{0, low}, {low, size - low}};
 }
 
-ShardRange part(const ShardRange& range, std::int64_t parts, std::int64_t index) {
-  const std::int64_t each = range.size / parts;
-  const std::int64_t left_over = range.size % parts;
-  return {range.start + index * each + std::min(index, left_over),
-          each + (index < left_over ? 1 : 0)};
-}
-
 Fold part(const Fold& fold, std::int64_t parts, std::int64_t index) {
-  return {part(fold.low, parts, index), part(fold.high, parts, parts - 1 - index)};
+  return {part_of(fold.low, parts, index), part_of(fold.high, parts, parts - 1 - index)};
 }
 
 std::string_view to_text(PendingReduction reduction) {
@@ -65,6 +58,13 @@ std::vector<AxisId> named_axes(const Layout& layout) {
 }
 
 }  // namespace
+
+ShardRange part_of(const ShardRange& range, std::int64_t parts, std::int64_t index) {
+  const std::int64_t each = range.size / parts;
+  const std::int64_t left_over = range.size % parts;
+  return {range.start + index * each + std::min(index, left_over),
+          each + (index < left_over ? 1 : 0)};
+}
 
 Layout replicated(const std::vector<DimId>& dims) {
   Layout layout;
@@ -114,9 +114,14 @@ Layout without_trivial_axes(const Layout& layout, const Mesh& mesh) {
 
 std::vector<ShardRange> shard_of(const Sharding& sharding, const Mesh& mesh, std::int64_t size,
                                  DeviceId device) {
+  return shard_at(sharding, mesh, size, mesh.coordinates_at(*mesh.find(device)));
+}
+
+std::vector<ShardRange> shard_at(const Sharding& sharding, const Mesh& mesh, std::int64_t size,
+                                 const std::vector<std::int64_t>& coordinates) {
   Fold fold = whole(size, sharding.order);
   for (const AxisId axis : sharding.axes) {
-    fold = part(fold, mesh.size(axis), mesh.coordinate(device, axis));
+    fold = part(fold, mesh.size(axis), coordinates[axis.index()]);
   }
   std::vector<ShardRange> ranges;
   if (fold.low.size > 0) ranges.push_back(fold.low);

@@ -58,10 +58,16 @@ std::vector<AxisId> axes_of(const Layout& layout);
 // The same placement without axes of one device.
 Layout without_trivial_axes(const Layout& layout, const Mesh& mesh);
 
+// Part `index` of `parts` of a range: the first ones get one more where it does not divide.
+ShardRange part_of(const ShardRange& range, std::int64_t parts, std::int64_t index);
+
 // What a device holds of a dimension of `size` places: ascending, none of them empty; two ranges
 // where the order is zigzag.
 std::vector<ShardRange> shard_of(const Sharding& sharding, const Mesh& mesh, std::int64_t size,
                                  DeviceId device);
+// The same for a device at these coordinates, one for every axis.
+std::vector<ShardRange> shard_at(const Sharding& sharding, const Mesh& mesh, std::int64_t size,
+                                 const std::vector<std::int64_t>& coordinates);
 // The same for each dimension of a tensor of these sizes.
 std::vector<std::vector<ShardRange>> shard_of(const Layout& layout, const Mesh& mesh,
                                               const std::vector<std::int64_t>& sizes,

@@ -1,23 +1,69 @@
 #include "simulator/layout/mesh.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace meshwright {
 
 Mesh::Mesh(std::vector<MeshAxis> axes, std::vector<DeviceId> devices)
-    : axes_(std::move(axes)), devices_(std::move(devices)), strides_(axes_.size(), 1) {
+    : axes_(std::move(axes)),
+      devices_(std::move(devices)),
+      strides_(axes_.size(), 1),
+      by_device_(devices_.size()) {
+  assert(!fault_of(axes_, devices_));
   std::int64_t stride = 1;
   for (std::size_t i = axes_.size(); i-- > 0;) {
-    assert(axes_[i].size >= 1);
-    assert(find(axes_[i].name) == AxisId(i));
     strides_[i] = stride;
     stride *= axes_[i].size;
   }
-  assert(static_cast<std::size_t>(stride) == devices_.size());
-  for (std::size_t i = 0; i < devices_.size(); ++i) positions_.emplace(devices_[i], i);
-  assert(positions_.size() == devices_.size());
+  std::iota(by_device_.begin(), by_device_.end(), std::uint32_t{0});
+  if (!std::ranges::is_sorted(devices_)) {
+    std::ranges::sort(by_device_, {}, [&](std::uint32_t position) { return devices_[position]; });
+  }
+}
+
+std::optional<std::string> Mesh::fault_of(const std::vector<MeshAxis>& axes,
+                                          const std::vector<DeviceId>& devices) {
+  std::int64_t places = 1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].size < 1) return fmt::format("axis {} has no places", axes[i].name);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (axes[i].name == axes[j].name) return fmt::format("axis {} stands twice", axes[i].name);
+    }
+    // Sizes are those of files: a product of several may be too large for any number.
+    if (places > std::numeric_limits<std::int64_t>::max() / axes[i].size) {
+      return "its axes have more places than can be counted";
+    }
+    places *= axes[i].size;
+  }
+  if (places != std::ssize(devices)) {
+    return fmt::format("its axes have {} places for {} devices", places, devices.size());
+  }
+  std::vector<DeviceId> sorted = devices;
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice != sorted.end()) return fmt::format("device {} stands twice", twice->index());
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Mesh::find(DeviceId device) const {
+  const auto at = [&](std::uint32_t position) { return devices_[position]; };
+  const auto found = std::ranges::lower_bound(by_device_, device, {}, at);
+  if (found == by_device_.end() || at(*found) != device) return std::nullopt;
+  return *found;
+}
+
+std::vector<std::int64_t> Mesh::coordinates_at(std::size_t position) const {
+  std::vector<std::int64_t> coordinates;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    coordinates.push_back(coordinate_at(position, AxisId(i)));
+  }
+  return coordinates;
 }
 
 std::optional<AxisId> Mesh::find(std::string_view name) const {
@@ -33,8 +79,7 @@ std::int64_t Mesh::size(const std::vector<AxisId>& axes) const {
 }
 
 std::int64_t Mesh::coordinate(DeviceId device, AxisId axis) const {
-  assert(contains(device));
-  return coordinate_at(positions_.at(device), axis);
+  return coordinate_at(*find(device), axis);
 }
 
 std::int64_t Mesh::coordinate_at(std::size_t position, AxisId axis) const {
@@ -42,7 +87,7 @@ std::int64_t Mesh::coordinate_at(std::size_t position, AxisId axis) const {
 }
 
 std::vector<DeviceId> Mesh::group(DeviceId device, const std::vector<AxisId>& axes) const {
-  return group_at(positions_.at(device), axes);
+  return group_at(*find(device), axes);
 }
 
 std::vector<DeviceId> Mesh::group_at(std::size_t position, const std::vector<AxisId>& axes) const {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +35,16 @@ class Mesh {
   // How many devices a group along these axes has.
   std::int64_t size(const std::vector<AxisId>& axes) const;
 
-  bool contains(DeviceId device) const { return positions_.contains(device); }
+  // None: devices can be arranged so. Otherwise why not, in words.
+  static std::optional<std::string> fault_of(const std::vector<MeshAxis>& axes,
+                                             const std::vector<DeviceId>& devices);
+
+  bool contains(DeviceId device) const { return find(device).has_value(); }
+  // Place in the list of devices.
+  std::optional<std::size_t> find(DeviceId device) const;
   std::int64_t coordinate(DeviceId device, AxisId axis) const;
+  // Along every axis, of the device at a position of the list.
+  std::vector<std::int64_t> coordinates_at(std::size_t position) const;
 
   // The devices that differ from `device` only along `axes`, itself among them, ordered by their
   // coordinates along the axes as listed, the first listed being the major one.
@@ -54,8 +61,8 @@ class Mesh {
 
   std::vector<MeshAxis> axes_;
   std::vector<DeviceId> devices_;
-  std::vector<std::int64_t> strides_;  // of the axes, in positions
-  std::map<DeviceId, std::size_t> positions_;
+  std::vector<std::int64_t> strides_;     // of the axes, in positions
+  std::vector<std::uint32_t> by_device_;  // positions, ascending by device
 };
 
 }  // namespace meshwright

@@ -88,7 +88,7 @@ LayoutGraph graph_from(const Layout& from, const StepChoices& choices, StepTimes
     const Layout before = layouts.graph[v];
     for (RelayoutStep& step : steps_from(before, choices)) {
       const PathCost cost{times.time(step, before), 1};
-      const Vertex after = vertex_of(step.result);
+      const Vertex after = vertex_of(*layout_after(step, before));
       boost::add_edge(v, after, Edge{std::move(step), cost}, layouts.graph);
     }
   }

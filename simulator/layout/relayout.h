@@ -8,7 +8,7 @@
 namespace meshwright {
 
 struct RelayoutPath {
-  std::vector<RelayoutStep> steps;  // their layouts name only axes of more than one device
+  RelayoutSteps steps;  // over axes of more than one device
   Seconds time;
   friend bool operator==(const RelayoutPath&, const RelayoutPath&) = default;
 };

@@ -1,6 +1,7 @@
 #include "simulator/layout/relayout_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
 
@@ -11,37 +12,67 @@ namespace {
 
 using Axes = std::vector<AxisId>;
 
+constexpr std::array kKinds = {RelayoutKind::Slice, RelayoutKind::AllGather, RelayoutKind::AllToAll,
+                               RelayoutKind::ReduceScatter, RelayoutKind::AllReduce};
+
 Axes last_axes(const Layout& layout, std::size_t dim, std::size_t count) {
   const Axes& axes = layout.dims[dim].sharding.axes;
   return {axes.end() - static_cast<std::ptrdiff_t>(count), axes.end()};
 }
 
-Layout without_last(Layout layout, std::size_t dim, std::size_t count) {
-  Sharding& sharding = layout.dims[dim].sharding;
-  sharding.axes.resize(sharding.axes.size() - count);
-  if (sharding.axes.empty()) sharding.order = ShardOrder::Contiguous;
-  return layout;
+bool has_all(const Axes& axes, const Axes& wanted) {
+  return std::ranges::all_of(wanted, [&](AxisId axis) { return std::ranges::count(axes, axis); });
 }
 
-Layout without_partial(Layout layout, const Axes& axes) {
+std::size_t position_of(const Layout& layout, DimId dim) {
+  const auto found = std::ranges::find(layout.dims, dim, &DimLayout::dim);
+  return static_cast<std::size_t>(found - layout.dims.begin());
+}
+
+// Each of these returns whether it could.
+
+bool take_last(Layout& layout, DimId from, const Axes& axes) {
+  const std::size_t dim = position_of(layout, from);
+  if (dim == layout.dims.size() || axes.empty()) return false;
+  Sharding& sharding = layout.dims[dim].sharding;
+  if (sharding.axes.size() < axes.size() || last_axes(layout, dim, axes.size()) != axes) {
+    return false;
+  }
+  sharding.axes.resize(sharding.axes.size() - axes.size());
+  if (sharding.axes.empty()) sharding.order = ShardOrder::Contiguous;
+  return true;
+}
+
+bool take_partial(Layout& layout, const Axes& axes) {
+  if (!layout.partial || axes.empty() || !has_all(layout.partial->axes, axes)) return false;
   std::erase_if(layout.partial->axes, [&](AxisId axis) { return std::ranges::count(axes, axis); });
   if (layout.partial->axes.empty()) layout.partial.reset();
-  return layout;
+  return true;
+}
+
+bool add_cut(Layout& layout, DimId to, const Axes& axes, ShardOrder order) {
+  const std::size_t dim = position_of(layout, to);
+  if (dim == layout.dims.size() || axes.empty()) return false;
+  Sharding& sharding = layout.dims[dim].sharding;
+  if (!sharding.axes.empty() && sharding.order != order) return false;
+  sharding.order = order;
+  sharding.axes.insert(sharding.axes.end(), axes.begin(), axes.end());
+  Axes all = axes_of(layout);
+  return std::ranges::adjacent_find(all) == all.end();
 }
 
 // `step` with `to` cut by its axes: as the dimension is cut already, or in any order if it is not.
-void add_cuts(std::vector<RelayoutStep>& steps, RelayoutStep step, std::size_t to,
-              const StepChoices& choices) {
-  step.to = to;
-  Sharding& sharding = step.result.dims[to].sharding;
-  const bool uncut = sharding.axes.empty();
-  sharding.axes.insert(sharding.axes.end(), step.axes.begin(), step.axes.end());
-  if (!uncut) {
+void add_cuts(std::vector<RelayoutStep>& steps, RelayoutStep step, const Layout& before,
+              std::size_t to, const StepChoices& choices) {
+  step.to = before.dims[to].dim;
+  const Sharding& sharding = before.dims[to].sharding;
+  if (!sharding.axes.empty()) {
+    step.order = sharding.order;
     steps.push_back(std::move(step));
     return;
   }
   for (const ShardOrder order : choices.orders) {
-    sharding.order = order;
+    step.order = order;
     steps.push_back(step);
   }
 }
@@ -51,8 +82,10 @@ void add_slices(std::vector<RelayoutStep>& steps, const Layout& layout,
   const Axes used = axes_of(layout);
   for (const AxisId axis : choices.axes) {
     if (std::ranges::count(used, axis) > 0) continue;
-    const RelayoutStep slice{.kind = RelayoutKind::Slice, .axes = {axis}, .result = layout};
-    for (std::size_t to = 0; to < layout.dims.size(); ++to) add_cuts(steps, slice, to, choices);
+    const RelayoutStep slice{.kind = RelayoutKind::Slice, .axes = {axis}};
+    for (std::size_t to = 0; to < layout.dims.size(); ++to) {
+      add_cuts(steps, slice, layout, to, choices);
+    }
   }
 }
 
@@ -62,12 +95,11 @@ void add_gathers_and_moves(std::vector<RelayoutStep>& steps, const Layout& layou
     for (std::size_t count = 1; count <= layout.dims[from].sharding.axes.size(); ++count) {
       RelayoutStep step{.kind = RelayoutKind::AllGather,
                         .axes = last_axes(layout, from, count),
-                        .from = from,
-                        .result = without_last(layout, from, count)};
+                        .from = layout.dims[from].dim};
       steps.push_back(step);
       step.kind = RelayoutKind::AllToAll;
       for (std::size_t to = 0; to < layout.dims.size(); ++to) {
-        if (to != from) add_cuts(steps, step, to, choices);
+        if (to != from) add_cuts(steps, step, layout, to, choices);
       }
     }
   }
@@ -90,12 +122,13 @@ void add_reductions(std::vector<RelayoutStep>& steps, const Layout& layout,
   std::vector<Axes> arrangements;
   add_arrangements(arrangements, layout.partial->axes, {});
   for (const Axes& axes : arrangements) {
-    RelayoutStep step{
-        .kind = RelayoutKind::AllReduce, .axes = axes, .result = without_partial(layout, axes)};
+    RelayoutStep step{.kind = RelayoutKind::AllReduce, .axes = axes};
     // The order of the group decides who gets which part, and an all-reduce has no parts.
     if (std::ranges::is_sorted(axes)) steps.push_back(step);
     step.kind = RelayoutKind::ReduceScatter;
-    for (std::size_t to = 0; to < layout.dims.size(); ++to) add_cuts(steps, step, to, choices);
+    for (std::size_t to = 0; to < layout.dims.size(); ++to) {
+      add_cuts(steps, step, layout, to, choices);
+    }
   }
 }
 
@@ -103,7 +136,10 @@ void add_reductions(std::vector<RelayoutStep>& steps, const Layout& layout,
 std::int64_t piece_elements(const RelayoutStep& step, const Layout& before, const Mesh& mesh,
                             const MovedTensor& tensor) {
   Layout pieces = before;
-  if (step.to) pieces.dims[*step.to] = step.result.dims[*step.to];
+  if (step.to) {
+    const std::size_t to = position_of(before, *step.to);
+    pieces.dims[to] = layout_after(step, before)->dims[to];
+  }
   return largest_shard(pieces, mesh, tensor.sizes);
 }
 
@@ -132,6 +168,86 @@ bool reduces(RelayoutKind kind) {
 
 std::string_view to_text(RelayoutKind kind) {
   return kind == RelayoutKind::Slice ? "slice" : to_text(transfer_kind(kind));
+}
+
+std::optional<Layout> layout_after(const RelayoutStep& step, const Layout& before) {
+  Layout layout = before;
+  const auto cut = [&] { return step.to && add_cut(layout, *step.to, step.axes, step.order); };
+  const auto taken = [&] { return step.from && take_last(layout, *step.from, step.axes); };
+  const bool done = [&] {
+    switch (step.kind) {
+      case RelayoutKind::Slice:
+        return !step.from && cut();
+      case RelayoutKind::AllGather:
+        return !step.to && taken();
+      case RelayoutKind::AllToAll:
+        return step.from != step.to && taken() && cut();
+      case RelayoutKind::ReduceScatter:
+        return !step.from && take_partial(layout, step.axes) && cut();
+      case RelayoutKind::AllReduce:
+        return !step.from && !step.to && take_partial(layout, step.axes);
+    }
+    return false;
+  }();
+  return done ? std::optional(layout) : std::nullopt;
+}
+
+std::optional<Layout> layout_after(const RelayoutSteps& steps, Layout before) {
+  for (const RelayoutStep& step : steps) {
+    std::optional<Layout> next = layout_after(step, before);
+    if (!next) return std::nullopt;
+    before = std::move(*next);
+  }
+  return before;
+}
+
+std::string step_text(const RelayoutStep& step, const Mesh& mesh, const std::vector<Dim>& dims) {
+  std::string text(to_text(step.kind));
+  for (const AxisId axis : step.axes) text += " " + mesh.axis(axis).name;
+  for (const auto& dim : {step.from, step.to}) {
+    if (dim) text += " " + dims[dim->index()].name;
+  }
+  if (step.order == ShardOrder::Zigzag) text += "~";
+  return text;
+}
+
+std::optional<RelayoutStep> parse_step(std::string_view text, const Mesh& mesh,
+                                       const std::vector<Dim>& dims) {
+  RelayoutStep step;
+  if (text.ends_with('~')) {
+    step.order = ShardOrder::Zigzag;
+    text.remove_suffix(1);
+  }
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  const auto kind =
+      std::ranges::find_if(kKinds, [&](RelayoutKind k) { return to_text(k) == words.front(); });
+  if (kind == kKinds.end()) return std::nullopt;
+  step.kind = *kind;
+  std::size_t word = 1;
+  for (; word < words.size(); ++word) {
+    const auto axis = mesh.find(words[word]);
+    if (!axis) break;
+    step.axes.push_back(*axis);
+  }
+  std::vector<std::optional<DimId>*> places;
+  if (step.kind == RelayoutKind::AllGather || step.kind == RelayoutKind::AllToAll) {
+    places.push_back(&step.from);
+  }
+  if (step.kind != RelayoutKind::AllGather && step.kind != RelayoutKind::AllReduce) {
+    places.push_back(&step.to);
+  }
+  if (step.axes.empty() || words.size() - word != places.size()) return std::nullopt;
+  for (std::optional<DimId>* place : places) {
+    const auto dim = std::ranges::find(dims, words[word++], &Dim::name);
+    if (dim == dims.end()) return std::nullopt;
+    *place = DimId(static_cast<std::size_t>(dim - dims.begin()));
+  }
+  return step;
 }
 
 std::vector<RelayoutStep> steps_from(const Layout& layout, const StepChoices& choices) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,12 +24,24 @@ std::string_view to_text(RelayoutKind kind);
 
 struct RelayoutStep {
   RelayoutKind kind = RelayoutKind::Slice;
-  std::vector<AxisId> axes;         // major to minor, as the group is ordered
-  std::optional<std::size_t> from;  // position of the dimension that is gathered or moved from
-  std::optional<std::size_t> to;    // position of the dimension that is cut more after the step
-  Layout result;
-  friend bool operator==(const RelayoutStep&, const RelayoutStep&) = default;
+  std::vector<AxisId> axes;                   // major to minor, as the group is ordered
+  std::optional<DimId> from;                  // the dimension that is gathered or moved from
+  std::optional<DimId> to;                    // the dimension that is cut more after the step
+  ShardOrder order = ShardOrder::Contiguous;  // of the cuts of `to`
+  friend auto operator<=>(const RelayoutStep&, const RelayoutStep&) = default;
 };
+using RelayoutSteps = std::vector<RelayoutStep>;
+
+// The layout that a step leads to. None: it cannot be taken from `before`.
+std::optional<Layout> layout_after(const RelayoutStep& step, const Layout& before);
+std::optional<Layout> layout_after(const RelayoutSteps& steps, Layout before);
+
+// "reduce_scatter tp sequence": kind, axes, the dimensions gathered from and cut after; "sequence~"
+// where the cuts are zigzag.
+std::string step_text(const RelayoutStep& step, const Mesh& mesh, const std::vector<Dim>& dims);
+// None: not a step over these axes and dimensions.
+std::optional<RelayoutStep> parse_step(std::string_view text, const Mesh& mesh,
+                                       const std::vector<Dim>& dims);
 
 // What steps may cut with.
 struct StepChoices {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "costmodel/cluster/cluster.h"
-#include "simulator/lowering/op_sharding.h"
+#include "simulator/lowering/planned_graph.h"
 #include "simulator/plan/plan.h"
 
 namespace meshwright {

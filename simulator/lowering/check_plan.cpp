@@ -15,8 +15,9 @@
 #include "simulator/lowering/check_inputs.h"
 #include "simulator/lowering/check_offload.h"
 #include "simulator/lowering/check_recompute.h"
-#include "simulator/lowering/op_sharding.h"
+#include "simulator/lowering/ops/op_lowering.h"
 #include "simulator/lowering/pipeline_order.h"
+#include "simulator/lowering/planned_graph.h"
 
 namespace meshwright {
 namespace {
@@ -29,16 +30,19 @@ class PlanCheck {
   std::vector<std::string> run() {
     check_sources();
     check_slots();
+    // Nothing can be said of the rest without a mesh and replicas.
+    if (!alike_) return std::move(problems_);
     check_batch();
     check_state();
     const PlannedGraph planned = plan_graph(model_, plan_);
     check_chunks(planned);
     check_kinds(planned);
-    check_layouts();
+    check_ops(planned);
+    check_state_axes(planned);
     // What follows relies on slots, chunks and layouts.
     if (problems_.empty()) problems_ = check_recompute(plan_, planned.graph);
     if (problems_.empty()) check_crossings(planned);
-    if (problems_.empty()) check_tensors(planned);
+    if (problems_.empty()) check_weights(planned);
     if (problems_.empty()) check_order();
     if (problems_.empty()) problems_ = check_offload(plan_, planned, cluster_);
     return std::move(problems_);
@@ -64,23 +68,20 @@ class PlanCheck {
 
   void check_slots() {
     if (plan_.slots.empty()) add("there are no slots");
+    alike_ = !plan_.slots.empty();
+    if (std::set(plan_.batch_axes.begin(), plan_.batch_axes.end()).size() !=
+        plan_.batch_axes.size()) {
+      add("batch_axes: an axis stands twice");
+      alike_ = false;
+    }
     std::set<DeviceId> seen;
     for (std::size_t s = 0; s < plan_.slots.size(); ++s) {
-      const Slot& slot = plan_.slots[s];
-      std::int64_t product = 1;
-      for (const MeshAxis& axis : slot.axes) {
-        product *= axis.size;
-        if (axis.name != "dp" && axis.name != "tp") {
-          add("slot {}: the axis {} is not lowered yet", s, printable(axis.name));
-        }
-      }
-      if (product != static_cast<std::int64_t>(slot.devices.size())) {
-        add("slot {}: its axes have {} places for {} devices", s, product, slot.devices.size());
-      }
-      if (slot.axes != plan_.slots.front().axes) {
+      const Mesh& mesh = plan_.slots[s].mesh;
+      if (mesh.axes() != plan_.slots.front().mesh.axes()) {
         add("slot {}: a mesh that differs from slot 0's is not lowered yet", s);
+        alike_ = false;
       }
-      for (const DeviceId device : slot.devices) {
+      for (const DeviceId device : mesh.devices()) {
         if (!seen.insert(device).second) add("device {} stands twice", device.index());
         if (static_cast<std::int64_t>(device.index()) >= device_count(cluster_)) {
           add("device {}: the cluster has {}", device.index(), device_count(cluster_));
@@ -90,7 +91,7 @@ class PlanCheck {
   }
 
   void check_batch() {
-    const std::int64_t dp = plan_.slots.empty() ? 1 : axis_size(plan_.slots.front(), "dp");
+    const std::int64_t dp = replica_count(plan_);
     if (const auto problem = batch_problem(plan_.global_batch, dp, plan_.micro_batch)) {
       problems_.push_back(*problem);
     }
@@ -153,62 +154,16 @@ class PlanCheck {
     }
   }
 
-  static bool is_lowered(OpKind kind) {
-    switch (kind) {
-      case OpKind::Embedding:
-      case OpKind::Matmul:
-      case OpKind::LayerNorm:
-      case OpKind::RmsNorm:
-      case OpKind::Rope:
-      case OpKind::Attention:
-      case OpKind::Activation:
-      case OpKind::GatedActivation:
-      case OpKind::Scale:
-      case OpKind::Dropout:
-      case OpKind::Add:
-      case OpKind::Split:
-      case OpKind::CrossEntropy:
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  // Which form of a kind that is lowered is not; empty: this one is.
-  static std::string form_not_lowered(const PlannedGraph& planned, const GraphOp& op) {
-    const auto dims = [&](TensorId tensor) { return planned.graph.tensors[tensor.index()].dims; };
-    if (const auto* rope = std::get_if<RopeAttributes>(&op.attributes)) {
-      if (!rope->scaling.empty() && rope->scaling != "linear" && rope->scaling != "llama3") {
-        return fmt::format("rope scaling {}", printable(rope->scaling));
-      }
-      if (rope->rotated % 2 != 0) return fmt::format("rope of {} entries", rope->rotated);
-    }
-    if (const auto* attention = std::get_if<AttentionAttributes>(&op.attributes)) {
-      if (op.inputs.size() > 3) return "attention with a stored bias";
-      if (attention->window && !attention->causal) return "a window that looks both ways";
-    }
-    switch (op.kind) {
-      case OpKind::GatedActivation:
-        return dims(op.inputs[0]) == dims(op.inputs[1]) ? "" : "a gate that lacks dimensions";
-      case OpKind::LayerNorm:
-        return op.weights.size() == 2 ? "" : "layer_norm without a bias";
-      case OpKind::Add:
-        return op.inputs.size() == 2 ? "" : "adding a weight";
-      default:
-        return "";
-    }
-  }
-
   void check_kinds(const PlannedGraph& planned) {
     std::set<OpKind> refused;
     for (const GraphOp& op : planned.graph.ops) {
-      if (!is_lowered(op.kind) && refused.insert(op.kind).second) {
-        add("op {}: {} is not lowered yet", printable(op.name), to_text(op.kind));
-      }
-      const std::string form = form_not_lowered(planned, op);
-      if (!form.empty() && refused.insert(op.kind).second) {
-        add("op {}: {} is not lowered yet", printable(op.name), form);
-      }
+      const OpLowering* lowering = lowering_of(op.kind);
+      const bool known = lowering != nullptr;
+      const auto form = known && lowering->form_refusal ? lowering->form_refusal(planned.graph, op)
+                                                        : std::nullopt;
+      if ((known && !form) || !refused.insert(op.kind).second) continue;
+      add("op {}: {} is not lowered yet", printable(op.name),
+          form ? *form : std::string(to_text(op.kind)));
     }
     for (std::string& problem : check_inputs(planned.graph))
       problems_.push_back(std::move(problem));
@@ -229,6 +184,7 @@ class PlanCheck {
         const auto& readers = planned.readers[piece.index()];
         const bool fits =
             readers.size() == 1 && takes_gaps(planned.graph.ops[readers[0]].kind) &&
+            planned.steps(op, &OpRelayouts::outputs, 0).empty() &&
             std::none_of(plan_.chunks.begin(), plan_.chunks.end(), [&](const Chunk& c) {
               return c.first_op > op && c.first_op <= readers[0];
             });
@@ -241,8 +197,8 @@ class PlanCheck {
   }
 
   static bool takes_gaps(OpKind kind) {
-    return kind == OpKind::Attention || kind == OpKind::Rope || kind == OpKind::Activation ||
-           kind == OpKind::GatedActivation || kind == OpKind::Scale || kind == OpKind::Dropout;
+    const OpLowering* lowering = lowering_of(kind);
+    return lowering && lowering->takes_gaps;
   }
 
   void check_frozen(const OpGraph& graph) {
@@ -260,127 +216,110 @@ class PlanCheck {
     }
   }
 
-  // Whether an op of this name hands a gradient on.
-  bool passes_gradient(const std::string& name) const {
-    for (const Block& block : model_.blocks) {
-      for (const Op& op : block.ops) {
-        if (op.name == name && !op.inputs.empty() &&
-            block.tensors[op.inputs[0].index()].needs_gradient) {
-          return true;
-        }
+  // Whether the model has what the plan speaks of, and can be computed so.
+  void check_ops(const PlannedGraph& planned) {
+    std::set<std::string_view> names(planned.patterns.begin(), planned.patterns.end());
+    for (const OpPlan& op : plan_.ops) {
+      if (!names.contains(op.op)) add("op {}: the model has no such op", printable(op.op));
+      if (op.range && op.range->end_op > planned.graph.ops.size()) {
+        add("op {}: ops {} to {}, the model has {}", printable(op.op), op.range->first_op,
+            op.range->end_op, planned.graph.ops.size());
       }
+      for (const auto& [dim, sharding] : op.work) check_cut(op, model_.dims[dim.index()], sharding);
     }
-    return false;
-  }
-
-  void check_layouts() {
-    for (const OpLayout& layout : plan_.layouts) {
-      bool found = false;
-      for (const Block& block : model_.blocks) {
-        for (const Op& op : block.ops) {
-          if (op.name != layout.op || found) continue;
-          found = true;
-          check_layout(layout, view_of(model_, block, op));
-        }
-      }
-      if (!found) add("layout {}: the model has no such op", printable(layout.op));
+    problems_.insert(problems_.end(), planned.problems.begin(), planned.problems.end());
+    check_steps(planned);
+    std::set<std::uint32_t> seen;
+    for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+      if (!seen.insert(planned.planned_of[op]).second) continue;
+      const OpLowering* lowering = lowering_of(planned.graph.ops[op].kind);
+      if (!lowering || !lowering->layout_refusal) continue;
+      const auto refusal = lowering->layout_refusal(planned.graph, planned.op(op).layouts);
+      if (refusal) add("op {}: {} is not lowered yet", printable(planned.patterns[op]), *refusal);
     }
   }
 
-  void check_layout(const OpLayout& layout, const OpView& view) {
-    bool sums = false, widens = false;
-    for (const auto& [name, axes] : layout.work) {
-      const auto dim = std::find_if(model_.dims.begin(), model_.dims.end(),
-                                    [&](const Dim& d) { return d.name == name; });
-      if (dim == model_.dims.end()) {
-        add("layout {}: no dimension {}", layout.op, printable(name));
-        continue;
-      }
-      const DimUse use = use_of(view, DimId(static_cast<std::size_t>(dim - model_.dims.begin())));
-      check_axes(layout, *dim, axes);
-      const bool loss = view.op->kind == OpKind::CrossEntropy;
-      if (use == DimUse::Whole || (use == DimUse::Normalized && !loss) ||
-          dim->role == DimRole::Batch) {
-        add("layout {}: splitting {} is not lowered yet", layout.op, name);
-      }
-      if (dim->role == DimRole::Sequence) {
-        check_sequence(layout, view, name);
-      } else {
-        (use == DimUse::Contracted ? sums : widens) = true;
-      }
-    }
-    const bool matmul = view.op->kind == OpKind::Matmul;
-    const bool reduces = sums && (matmul || view.op->kind == OpKind::Embedding);
-    const bool gathers = widens && matmul && !layout.input_relayout.empty();
-    check_steps(layout, "input_relayout", layout.input_relayout, gathers, {kGatherStep});
-    check_steps(layout, "relayout", layout.relayout, reduces, {kSumStep, kScatterStep});
-    check_steps(layout, "gradient_relayout", layout.gradient_relayout,
-                widens && matmul && passes_gradient(layout.op),
-                {gathers ? kScatterStep : kSumStep});
-  }
-
-  // Rows of a sequence apart are the business of ops that treat every row alike.
-  void check_sequence(const OpLayout& layout, const OpView& view, const std::string& name) {
-    const OpKind kind = view.op->kind;
-    if (layout.work.size() > 1 || kind == OpKind::Attention || kind == OpKind::Rope ||
-        kind == OpKind::Split || kind == OpKind::CrossEntropy) {
-      add("layout {}: splitting {} is not lowered yet", layout.op, name);
-    }
-  }
-
-  void check_axes(const OpLayout& layout, const Dim& dim, const std::vector<std::string>& axes) {
-    if (axes != std::vector<std::string>{"tp"}) {
-      add("layout {}: {} over anything but tp is not lowered yet", layout.op, dim.name);
-      return;
-    }
-    const std::int64_t tp = plan_.slots.empty() ? 1 : axis_size(plan_.slots.front(), "tp");
-    if (dim.role == DimRole::Sequence) {
-      if (plan_.sequence % tp != 0) {
-        add("layout {}: tp={} does not divide a sequence of {}", layout.op, tp, plan_.sequence);
-      }
-    } else if (dim.size < tp) {
-      add("layout {}: {} is {}, which cannot be split over tp={}", layout.op, dim.name, dim.size,
-          tp);
-    }
-  }
-
-  // One of the known steps, or none.
-  void check_steps(const OpLayout& layout, std::string_view field,
-                   const std::vector<std::string>& steps, bool needed,
-                   const std::vector<std::string_view>& known) {
-    if (!needed ? steps.empty()
-                : steps.size() == 1 && std::ranges::count(known, steps.front()) > 0) {
-      return;
-    }
-    add("layout {}: {}: expected {}, other steps are not lowered yet", layout.op, field,
-        needed ? fmt::format("\"{}\"", fmt::join(known, "\" or \"")) : "no steps");
-  }
-
-  // Readers must take a tensor as its producer leaves it, and all users of a weight must split it
-  // alike.
-  void check_tensors(const PlannedGraph& planned) {
-    const Placement placement(plan_, plan_.slots.front().devices.front());
-    const OpSharding sharding(planned, plan_, placement);
-    std::map<WeightId, std::vector<std::int64_t>> weights;
+  // Steps move numbers within a micro-batch; indices are loaded as they are wanted.
+  void check_steps(const PlannedGraph& planned) {
+    const auto moves_batch = [&](const RelayoutStep& step) {
+      const auto is_batch = [&](const std::optional<DimId>& dim) {
+        return dim && model_.dims[dim->index()].role == DimRole::Batch;
+      };
+      return is_batch(step.from) || is_batch(step.to);
+    };
     std::set<std::string> told;
     for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
-      for (const TensorId input : planned.graph.ops[op].inputs) {
-        for (const DimId dim : planned.graph.tensors[input.index()].dims) {
-          const bool gathered = sharding.gathers(op) && input == planned.graph.ops[op].inputs[0] &&
-                                planned.graph.dims[dim.index()].role == DimRole::Sequence;
-          const bool wanted = gathered || sharding.is_split(op, dim);
-          if (wanted != sharding.is_split_tensor(input, dim) &&
-              told.insert(planned.patterns[op]).second) {
-            add("op {}: reads {} split otherwise than it is produced, which is not lowered yet",
-                planned.patterns[op], planned.graph.dims[dim.index()].name);
-          }
+      const OpPlan* plan = planned.op(op).plan;
+      if (!plan) continue;
+      for (const auto* relayouts :
+           {&plan->relayouts.inputs, &plan->relayouts.outputs, &plan->relayouts.output_gradients,
+            &plan->relayouts.input_gradients}) {
+        for (const auto& [operand, steps] : *relayouts) {
+          const auto& inputs = planned.graph.ops[op].inputs;
+          const bool index =
+              relayouts == &plan->relayouts.inputs && operand < inputs.size() &&
+              planned.graph.tensors[inputs[operand].index()].element == Element::Index;
+          if (!index && std::ranges::none_of(steps, moves_batch)) continue;
+          if (!told.insert(planned.patterns[op]).second) continue;
+          add("op {}: steps that move {} are not lowered yet", printable(planned.patterns[op]),
+              index ? "indices" : "the batch");
         }
       }
-      for (const WeightId weight : planned.graph.ops[op].weights) {
-        const auto sizes = sharding.weight_sizes(op, weight);
-        if (weights.try_emplace(weight, sizes).first->second != sizes) {
+    }
+  }
+
+  void check_cut(const OpPlan& op, const Dim& dim, const Sharding& sharding) {
+    const Mesh& mesh = plan_.slots.front().mesh;
+    std::string axes;
+    for (const AxisId axis : sharding.axes) {
+      axes +=
+          fmt::format("{}{}={}", axes.empty() ? "" : " x ", mesh.axis(axis).name, mesh.size(axis));
+    }
+    if (dim.role == DimRole::Batch) {
+      add("op {}: {} over {}: the batch is cut by batch_axes", printable(op.op), dim.name, axes);
+      return;
+    }
+    const std::int64_t parts = mesh.size(sharding.axes);
+    const std::int64_t size = dim.role == DimRole::Sequence ? plan_.sequence : dim.size;
+    if (size < parts) {
+      add("op {}: {} is {}, which cannot be split over {}", printable(op.op), dim.name, size, axes);
+    } else if (dim.role == DimRole::Sequence && size % parts != 0) {
+      add("op {}: {} does not divide a sequence of {}", printable(op.op), axes, size);
+    }
+  }
+
+  // State is shared out among devices that add to the same gradients, all of it or with the
+  // weights or gradients whole.
+  void check_state_axes(const PlannedGraph& planned) {
+    const StateAxes& state = plan_.state;
+    const Mesh& mesh = plan_.slots.front().mesh;
+    for (const AxisId axis : state.optimizer) {
+      if (mesh.size(axis) == 1 || std::ranges::count(planned.replica_axes, axis) > 0) continue;
+      add("state: axis {} does not repeat all weights with other samples", mesh.axis(axis).name);
+    }
+    if (std::set(state.optimizer.begin(), state.optimizer.end()).size() != state.optimizer.size()) {
+      add("state: an axis stands twice");
+    }
+    const auto nested = [&](const std::vector<AxisId>& axes) {
+      return axes.empty() || axes == state.optimizer;
+    };
+    if (!nested(state.gradients) || !nested(state.weights) ||
+        (state.gradients.empty() && !state.weights.empty())) {
+      add("state: expected gradients and weights over no axes or the optimizer's, and weights only "
+          "with gradients: other ways are not lowered yet");
+    }
+  }
+
+  // All users of a weight must cut it alike and leave its gradient to be summed alike.
+  void check_weights(const PlannedGraph& planned) {
+    std::map<WeightId, std::pair<Layout, std::vector<AxisId>>> first;
+    for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+      const auto& weights = planned.graph.ops[op].weights;
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        const std::pair own(planned.op(op).layouts.weights[i], planned.gradient_axes(op, i));
+        if (first.try_emplace(weights[i], own).first->second != own) {
           add("weight {}: its users split it differently",
-              printable(planned.graph.weights[weight.index()].name));
+              printable(planned.graph.weights[weights[i].index()].name));
         }
       }
     }
@@ -432,6 +371,7 @@ class PlanCheck {
   const Model& model_;
   const Cluster& cluster_;
   std::vector<std::string> problems_;
+  bool alike_ = false;  // slots have the same axes, of which each cuts the batch at most once
 };
 
 }  // namespace

@@ -7,13 +7,12 @@
 #include <map>
 
 #include "simulator/lowering/fragment.h"
-#include "simulator/lowering/gradient_sync.h"
 #include "simulator/lowering/offload.h"
-#include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/program_writer.h"
 #include "simulator/lowering/receive_places.h"
 #include "simulator/lowering/sharded_buckets.h"
+#include "simulator/lowering/state_buffers.h"
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
@@ -22,17 +21,21 @@ namespace {
 // Writes the fragments of a device's chunks into its program as the plan's order has them.
 class OrderWriter {
  public:
-  OrderWriter(ProgramWriter& writer, Program& program, const WeightBuckets& weights,
-              const Plan& plan, const Placement& placement)
+  OrderWriter(ProgramWriter& writer, const Program& program, const PlannedGraph& planned,
+              const WeightBuckets& weights, const StateBuffers& buffers, const Plan& plan,
+              const Placement& placement)
       : writer_(writer),
         program_(program),
+        planned_(planned),
         weights_(weights),
+        buffers_(buffers),
         plan_(plan),
         placement_(placement),
-        sharded_(writer, weights, plan, placement),
+        sharded_(writer, planned, weights, buffers, plan, placement),
+        state_tasks_(writer, program, buffers),
         synced_(weights.buckets.size(), false),
         missing_(weights.buckets.size(), 0) {
-    for (const WeightUsed& use : weights.uses) ++missing_[use.bucket];
+    for (const auto& [user, use] : weights.uses) ++missing_[use.bucket];
   }
 
   void add_chunk(std::int32_t chunk, Fragment fragment) {
@@ -72,7 +75,7 @@ class OrderWriter {
   static constexpr std::size_t kEntryKinds = 4;
   struct ChunkState {
     Fragment fragment;
-    // By micro-batch; none: a whole bucket, which belongs to an entry.
+    // By micro-batch; none: not one of the micro-batch's.
     std::vector<std::vector<std::optional<BufferId>>> buffers = {};
     // By task, forward then backward: what sets sums and what adds to them.
     std::vector<std::array<std::optional<std::uint32_t>, 2>> kernels = {};
@@ -98,7 +101,7 @@ class OrderWriter {
     std::vector<const FragmentTask*> tasks;
     for (const FragmentTask& task : direction_of(fragment, kind)) {
       if (task.received || task.early) continue;
-      const bool weights = task.part == KernelPart::WeightGradient;
+      const bool weights = task.phase == KernelPart::WeightGradient;
       if (kind == EntryKind::InputGradient && weights) continue;
       if (kind == EntryKind::WeightGradient && !weights) continue;
       tasks.push_back(&task);
@@ -175,11 +178,34 @@ class OrderWriter {
     operands_.clear();
     for (const FragmentBufferId id : task.operands) {
       const auto& own = buffers[id.index()];
-      operands_.push_back(own ? *own
-                              : sharded_.buffer_of(*chunk.fragment.buffers[id.index()].whole));
+      operands_.push_back(own ? *own : buffer_of(chunk.fragment.buffers[id.index()]));
     }
-    writer_.add_task(task.kind, what_of(chunk, task), operands_, next(), microbatch,
+    writer_.add_task(kind_of(task.work), what_of(chunk, task), operands_, next(), microbatch,
                      {task.recompute, task.waits_for_compute});
+  }
+
+  // What a weight, a gradient or the loss is in the program.
+  BufferId buffer_of(const FragmentBuffer& buffer) {
+    const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
+    if (!weight) return *program_.loss;
+    const WeightUsed& use = weights_.use(weight->op, weight->weight);
+    const Bucket& bucket = weights_.buckets[use.bucket];
+    if (!weight->gradient) {
+      if (bucket.shards_weights) return sharded_.buffer_of({use.bucket, Component::Weights});
+      return buffers_[BucketState{use.bucket, StateKind::Weights}];
+    }
+    if (use.use > 0) return buffers_[UseGradient{use.bucket, use.weight, use.use}];
+    if (bucket.shards_gradients) return sharded_.buffer_of({use.bucket, Component::Gradients});
+    return buffers_[BucketState{use.bucket, StateKind::Gradients}];
+  }
+
+  // Where it starts in there.
+  std::int64_t offset_of(const FragmentBuffer& buffer) const {
+    const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
+    if (!weight) return 0;
+    const WeightUsed& use = weights_.use(weight->op, weight->weight);
+    if (weight->gradient && use.use > 0) return 0;
+    return weights_.buckets[use.bucket].weights[use.weight].offset;
   }
 
   OrderKey next() {
@@ -198,19 +224,26 @@ class OrderWriter {
 
   // The first micro-batch sets sums over micro-batches, the others add to them.
   std::uint32_t what_of(ChunkState& chunk, const FragmentTask& task) {
-    const bool sums_loss = task.kind == TaskKind::Kernel && task.kernel.kind == KernelKind::Loss &&
-                           task.part == KernelPart::Forward;
-    const bool sums_gradients = !task.gradients.empty() &&
-                                !weights_.buckets[task.gradients.front().bucket].shards_gradients;
+    const auto* kernel = std::get_if<Kernel>(&task.work);
+    const bool sums_loss =
+        kernel && kernel->kind == KernelKind::Loss && task.phase == KernelPart::Forward;
     const bool adds =
-        (sums_loss && chunk.loss_started) || (sums_gradients && chunk.gradients_started);
+        (sums_loss && chunk.loss_started) || (sums_gradients(task) && chunk.gradients_started);
     auto& what = chunk.kernels[index_of(chunk.fragment, task)][adds ? 1 : 0];
     if (what) return *what;
-    if (task.kind == TaskKind::Transfer) return *(what = writer_.add_transfer(task.transfer));
-    if (task.kind == TaskKind::Copy) return *(what = writer_.add_copy(task.copy));
-    Kernel kernel = task.kernel;
-    kernel.accumulate = adds;
-    return *(what = writer_.add_kernel(std::move(kernel)));
+    if (!kernel) return *(what = writer_.add_work(task.work));
+    Kernel bound = *kernel;
+    bound.accumulate = adds;
+    for (std::size_t o = 0; o < bound.operands.size(); ++o) {
+      bound.operands[o].offset += offset_of(chunk.fragment.buffers[task.operands[o].index()]);
+    }
+    return *(what = writer_.add_work(std::move(bound)));
+  }
+
+  bool sums_gradients(const FragmentTask& task) const {
+    if (task.gradients.empty()) return false;
+    const WeightOfOp& first = task.gradients.front();
+    return !weights_.buckets[weights_.use(first.op, first.weight).bucket].shards_gradients;
   }
 
   const std::vector<std::optional<BufferId>>& buffers_of(ChunkState& chunk,
@@ -221,30 +254,33 @@ class OrderWriter {
     if (!buffers.empty()) return buffers;
     buffers.reserve(chunk.fragment.buffers.size());
     for (const FragmentBuffer& buffer : chunk.fragment.buffers) {
-      const bool here = buffer.persistent || buffer.whole;
-      buffers.push_back(here ? buffer.persistent
-                             : std::optional(writer_.add_buffer(buffer.buffer)));
+      const bool own = std::holds_alternative<OfMicrobatch>(buffer.holds);
+      buffers.push_back(own ? std::optional(writer_.add_buffer(buffer.buffer)) : std::nullopt);
     }
     return buffers;
   }
 
   // Once a bucket has all its gradients it can be summed while the backward goes on.
   void finish_gradients(const FragmentTask& task) {
-    for (const WeightUsed& use : task.gradients) {
-      const Bucket& bucket = weights_.buckets[use.bucket];
-      if (--missing_[use.bucket] > 0 || bucket.tied || !plan_.overlap_gradients) continue;
+    for (const WeightOfOp& gradient : task.gradients) {
+      const std::size_t number = weights_.use(gradient.op, gradient.weight).bucket;
+      const Bucket& bucket = weights_.buckets[number];
+      if (--missing_[number] > 0 || bucket.tied || !plan_.overlap_gradients) continue;
       if (bucket.shards_gradients) continue;
-      add_bucket_sync(writer_, bucket, plan_, placement_, next());
-      synced_[use.bucket] = true;
+      state_tasks_.write(bucket_sync(planned_, weights_, number, plan_, placement_), key_);
+      synced_[number] = true;
     }
   }
 
   ProgramWriter& writer_;
-  Program& program_;
+  const Program& program_;
+  const PlannedGraph& planned_;
   const WeightBuckets& weights_;
+  const StateBuffers& buffers_;
   const Plan& plan_;
   const Placement& placement_;
   ShardedBuckets sharded_;
+  StateTaskWriter state_tasks_;
   std::map<std::int32_t, ChunkState> chunks_;
   std::vector<bool> synced_;
   std::vector<std::size_t> missing_;  // uses whose gradient each bucket lacks
@@ -273,13 +309,12 @@ std::int64_t end_of(const UnitTimes& times) {
 Program lower_planned(const PlannedGraph& planned, const Plan& plan, const UnitTimes& times,
                       DeviceId device) {
   const Placement placement(plan, device);
-  const OpSharding sharding(planned, plan, placement);
   Program program{.device = device, .precision = plan.precision};
-  program.batch = {
-      .global_batch = plan.global_batch,
-      .first_row = placement.coordinate("dp") * (plan.global_batch / placement.size("dp")),
-      .micro_batch = plan.micro_batch,
-      .sequence = plan.sequence};
+  const std::int64_t rows = plan.global_batch / replica_count(plan);
+  program.batch = {.global_batch = plan.global_batch,
+                   .first_row = placement.index_along(plan.batch_axes) * rows,
+                   .micro_batch = plan.micro_batch,
+                   .sequence = plan.sequence};
   ProgramWriter writer(program);
   const auto add_doubles = [&](const char* name, std::int64_t count) {
     return writer.add_buffer({.name = name,
@@ -290,43 +325,43 @@ Program lower_planned(const PlannedGraph& planned, const Plan& plan, const UnitT
   };
   if (has_loss(planned, plan, placement)) program.loss = add_doubles("loss", 1);
   program.clip = add_doubles("clip", 2);
-  const WeightBuckets weights = add_weights(program, planned, plan, placement, sharding);
+  const WeightBuckets weights = cut_buckets(planned, plan, placement);
+  const StateBuffers buffers(program, planned, weights, plan);
 
-  OrderWriter order(writer, program, weights, plan, placement);
+  OrderWriter order(writer, program, planned, weights, buffers, plan, placement);
   for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
-    if (plan.chunks[c].slot != placement.slot()) continue;
-    Fragment fragment = lower_chunk(program, planned, plan, placement, sharding, weights, c);
+    const Chunk& chunk = plan.chunks[c];
+    if (chunk.slot != placement.slot()) continue;
+    Fragment fragment = lower_fragment(planned, plan, placement, {chunk.first_op, chunk.end_op});
     offload_kept(fragment, plan, c);
     order.add_chunk(static_cast<std::int32_t>(c), std::move(fragment));
   }
   const std::vector<bool> synced = order.write(times);
-  add_step_end(writer, program, weights, synced, plan, placement, end_of(times));
+  const OrderKey end{end_of(times), static_cast<std::int32_t>(placement.slot()), 0};
+  StateTaskWriter(writer, program, buffers)
+      .write(end_of_step(planned, weights, synced, plan, placement), end);
   writer.finish();
   return program;
 }
 
 }  // namespace
 
-Program lower(const Model& model, const Plan& plan, DeviceId device) {
-  const auto times = unit_times(plan);
-  assert(times);
-  return lower_planned(plan_graph(model, plan), plan, *times, device);
+Lowering::Lowering(const Model& model, const Plan& plan)
+    : plan_(plan), planned_(plan_graph(model, plan)), times_(unit_times(plan).value()) {}
+
+Program Lowering::program(DeviceId device) const {
+  return lower_planned(planned_, plan_, times_, device);
 }
 
-std::vector<Program> lower_devices(const Model& model, const Plan& plan,
-                                   std::span<const DeviceId> devices) {
-  const auto times = unit_times(plan);
-  assert(times);
-  const PlannedGraph planned = plan_graph(model, plan);
-  std::vector<Program> programs;
-  for (const DeviceId device : devices) {
-    programs.push_back(lower_planned(planned, plan, *times, device));
-  }
-  return programs;
+Program lower(const Model& model, const Plan& plan, DeviceId device) {
+  return Lowering(model, plan).program(device);
 }
 
 std::vector<Program> lower_all(const Model& model, const Plan& plan) {
-  return lower_devices(model, plan, devices_of(plan));
+  const Lowering lowering(model, plan);
+  std::vector<Program> programs;
+  for (const DeviceId device : devices_of(plan)) programs.push_back(lowering.program(device));
+  return programs;
 }
 
 }  // namespace meshwright

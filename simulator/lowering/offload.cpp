@@ -33,7 +33,7 @@ Uses last_uses(const Tasks& tasks, std::size_t buffers) {
 // What the forward leaves for the backward, by its uses in both.
 bool is_kept(const Fragment& fragment, const Uses& forward, const Uses& backward, std::size_t b) {
   const FragmentBuffer& buffer = fragment.buffers[b];
-  return forward[b] && backward[b] && !buffer.persistent && !buffer.whole;
+  return forward[b] && backward[b] && std::holds_alternative<OfMicrobatch>(buffer.holds);
 }
 
 // Puts tasks into a list, each before the task that has its number now. Those of one number keep
@@ -104,11 +104,10 @@ class Offloading {
 
   FragmentTask copy(CopyDirection direction, FragmentBufferId from, FragmentBufferId to) const {
     const Buffer& buffer = fragment_.buffers[from.index()].buffer;
-    FragmentTask task{.kind = TaskKind::Copy};
-    task.copy = {direction, buffer.count, buffer.element};
-    task.operands = {from, to};
+    FragmentTask task{.work = HostCopy{direction, buffer.count, buffer.element},
+                      .operands = {from, to}};
     task.waits_for_compute = direction == CopyDirection::FromHost;
-    task.part =
+    task.phase =
         direction == CopyDirection::ToHost ? KernelPart::Forward : KernelPart::InputGradient;
     return task;
   }
@@ -136,15 +135,10 @@ bool turns_at_once(const Plan& plan, std::size_t chunk) {
 
 std::vector<KeptBuffer> kept_for_backward(const PlannedGraph& planned, const Plan& plan,
                                           std::size_t chunk) {
-  const Placement placement(plan, plan.slots[plan.chunks[chunk].slot].devices.front());
-  const OpSharding sharding(planned, plan, placement);
-  Program program{.device = placement.device(), .precision = plan.precision};
-  program.buffers.push_back(
-      {.name = "loss", .count = 1, .element = BufferElement::Double, .persistent = true});
-  program.loss = BufferId(0);
-  const WeightBuckets weights = add_weights(program, planned, plan, placement, sharding);
+  const Chunk& range = plan.chunks[chunk];
+  const Placement placement(plan, plan.slots[range.slot].mesh.devices().front());
   const Fragment fragment =
-      lower_chunk(program, planned, plan, placement, sharding, weights, chunk);
+      lower_fragment(planned, plan, placement, {range.first_op, range.end_op});
   const Uses forward = first_uses(fragment.forward, fragment.buffers.size());
   const Uses backward = first_uses(fragment.backward, fragment.buffers.size());
   std::map<std::pair<std::size_t, std::size_t>, KeptBuffer> kept;  // by first use and buffer
@@ -163,11 +157,11 @@ void offload_kept(Fragment& fragment, const Plan& plan, std::size_t chunk) {
 }
 
 std::vector<OffloadedTensors> offload_layers(const PlannedGraph& planned, const Plan& plan,
-                                             const std::vector<std::vector<Chunk>>& layers) {
+                                             const std::vector<std::vector<OpRange>>& layers) {
   std::vector<OffloadedTensors> offloaded;
   for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
     const Chunk& chunk = plan.chunks[c];
-    const std::vector<Chunk>& own = layers[c];
+    const std::vector<OpRange>& own = layers[c];
     if (own.empty()) continue;
     const std::vector<KeptBuffer> kept = kept_for_backward(planned, plan, c);
     const std::size_t moved = own.size() - (turns_at_once(plan, c) ? 1 : 0);

@@ -32,6 +32,6 @@ void offload_kept(Fragment& fragment, const Plan& plan, std::size_t chunk);
 // last layer ahead of the chunk's entry. Where entries of the backward follow their forward
 // directly, the last layer keeps its own: they would come back at once.
 std::vector<OffloadedTensors> offload_layers(const PlannedGraph& planned, const Plan& plan,
-                                             const std::vector<std::vector<Chunk>>& layers);
+                                             const std::vector<std::vector<OpRange>>& layers);
 
 }  // namespace meshwright

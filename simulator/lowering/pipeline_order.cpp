@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "simulator/lowering/placement.h"
+#include "simulator/layout/layout.h"
 
 namespace meshwright {
 namespace {
@@ -102,9 +102,9 @@ std::vector<std::pair<std::int64_t, std::int64_t>> forward_turns(const PipelineS
   const std::int64_t groups = groups_of(shape.stages, shape.microbatches);
   std::vector<std::pair<std::int64_t, std::int64_t>> turns;
   for (std::int64_t group = 0; group < groups; ++group) {
-    const Share share = share_of(shape.microbatches, group, groups);
+    const ShardRange own = part_of({0, shape.microbatches}, groups, group);
     for (std::int64_t chunk = 0; chunk < shape.chunks_per_stage; ++chunk) {
-      for (std::int64_t m = 0; m < share.size; ++m) turns.emplace_back(chunk, share.start + m);
+      for (std::int64_t m = 0; m < own.size; ++m) turns.emplace_back(chunk, own.start + m);
     }
   }
   return turns;
@@ -135,7 +135,7 @@ std::vector<OrderEntry> alternate(const PipelineShape& shape, std::int64_t stage
 
 PipelineOrder one_forward_one_backward(std::int64_t stages, std::int64_t microbatches,
                                        std::int64_t chunks_per_stage) {
-  const std::int64_t group = share_of(microbatches, 0, groups_of(stages, microbatches)).size;
+  const std::int64_t group = part_of({0, microbatches}, groups_of(stages, microbatches), 0).size;
   PipelineOrder order;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     // Later stages must be filled before the first gradient can come back. With several chunks a

@@ -98,14 +98,20 @@ BufferId ProgramWriter::add_buffer(Buffer buffer) {
   return BufferId(program_.buffers.size() - 1);
 }
 
-std::uint32_t ProgramWriter::add_kernel(Kernel kernel) {
-  program_.kernels.push_back(std::move(kernel));
-  return static_cast<std::uint32_t>(program_.kernels.size() - 1);
+TaskKind kind_of(const std::variant<Kernel, Transfer, HostCopy>& work) {
+  return std::holds_alternative<Kernel>(work)     ? TaskKind::Kernel
+         : std::holds_alternative<Transfer>(work) ? TaskKind::Transfer
+                                                  : TaskKind::Copy;
 }
 
-std::uint32_t ProgramWriter::add_transfer(Transfer transfer) {
-  program_.transfers.push_back(std::move(transfer));
-  return static_cast<std::uint32_t>(program_.transfers.size() - 1);
+std::uint32_t ProgramWriter::add_work(std::variant<Kernel, Transfer, HostCopy> work) {
+  const auto add = [](auto& list, auto& entry) {
+    list.push_back(std::move(entry));
+    return static_cast<std::uint32_t>(list.size() - 1);
+  };
+  if (auto* kernel = std::get_if<Kernel>(&work)) return add(program_.kernels, *kernel);
+  if (auto* transfer = std::get_if<Transfer>(&work)) return add(program_.transfers, *transfer);
+  return add(program_.copies, std::get<HostCopy>(work));
 }
 
 void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
@@ -122,28 +128,10 @@ void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
   program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
 }
 
-void ProgramWriter::add_kernel_task(Kernel kernel, const std::vector<BufferId>& operands,
-                                    OrderKey key) {
-  add_task(TaskKind::Kernel, add_kernel(std::move(kernel)), operands, key, std::nullopt);
-}
-
-void ProgramWriter::add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key) {
-  if (transfer.group.size() < 2) return;
-  add_task(TaskKind::Transfer, add_transfer(std::move(transfer)), {buffer, buffer}, key,
-           std::nullopt);
-}
-
-std::uint32_t ProgramWriter::add_copy(HostCopy copy) {
-  program_.copies.push_back(copy);
-  return static_cast<std::uint32_t>(program_.copies.size() - 1);
-}
-
-void ProgramWriter::add_copy_task(CopyDirection direction, BufferId from, BufferId to,
-                                  OrderKey key) {
-  const Buffer& buffer = program_.buffers[from.index()];
-  const std::uint32_t copy = add_copy({direction, buffer.count, buffer.element});
-  add_task(TaskKind::Copy, copy, {from, to}, key, std::nullopt,
-           {.waits_for_compute = direction == CopyDirection::FromHost});
+void ProgramWriter::add_task(std::variant<Kernel, Transfer, HostCopy> work,
+                             const std::vector<BufferId>& operands, OrderKey key, TaskMarks marks) {
+  const TaskKind kind = kind_of(work);
+  add_task(kind, add_work(std::move(work)), operands, key, std::nullopt, marks);
 }
 
 LaneId ProgramWriter::lane_of(const HostCopy& copy) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "simulator/program/program.h"
@@ -15,6 +16,8 @@ struct TaskMarks {
   bool waits_for_compute = false;
 };
 
+TaskKind kind_of(const std::variant<Kernel, Transfer, HostCopy>& work);
+
 // Collects the tasks of one device in any order and puts them into the one that their keys give,
 // with lanes and waits.
 class ProgramWriter {
@@ -22,18 +25,15 @@ class ProgramWriter {
   explicit ProgramWriter(Program& program) : program_(program) {}
 
   BufferId add_buffer(Buffer buffer);
-  std::uint32_t add_kernel(Kernel kernel);
-  std::uint32_t add_transfer(Transfer transfer);
-  std::uint32_t add_copy(HostCopy copy);
+  // Work that several tasks may be.
+  std::uint32_t add_work(std::variant<Kernel, Transfer, HostCopy> work);
 
+  // `what` is an index that add_work returned.
   void add_task(TaskKind kind, std::uint32_t what, const std::vector<BufferId>& operands,
                 OrderKey key, std::optional<std::int32_t> microbatch, TaskMarks marks = {});
-  void add_kernel_task(Kernel kernel, const std::vector<BufferId>& operands, OrderKey key);
-  // Inside one buffer. Nothing for a group of one.
-  void add_transfer_task(Transfer transfer, BufferId buffer, OrderKey key);
-
-  // The whole of a buffer into another, on the host or from there.
-  void add_copy_task(CopyDirection direction, BufferId from, BufferId to, OrderKey key);
+  // Once a step.
+  void add_task(std::variant<Kernel, Transfer, HostCopy> work,
+                const std::vector<BufferId>& operands, OrderKey key, TaskMarks marks = {});
 
   void finish();
 

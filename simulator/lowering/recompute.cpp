@@ -2,22 +2,8 @@
 
 #include <algorithm>
 
-#include "costmodel/kernel/operand_use.h"
-
 namespace meshwright {
 namespace {
-
-bool writes(const FragmentTask& task, std::size_t operand) {
-  switch (task.kind) {
-    case TaskKind::Kernel:
-      return writes_operand(task.kernel, operand);
-    case TaskKind::Transfer:
-      return writes_operand(task.transfer, operand);
-    case TaskKind::Copy:
-      return writes_operand(task.copy, operand);
-  }
-  return false;
-}
 
 // From the last task to the first, so that what reads a result has been seen before what makes it.
 void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
@@ -27,7 +13,7 @@ void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
     const FragmentTask& task = tasks[t];
     bool needed = !task.recompute || task.needless;
     for (std::size_t o = 0; o < task.operands.size() && !needed; ++o) {
-      needed = writes(task, o) && read[task.operands[o].index()];
+      needed = writes_operand(task, o) && read[task.operands[o].index()];
     }
     dropped[t] = !needed;
     if (!needed) continue;

@@ -42,7 +42,9 @@ void ShardedBuckets::start_entry(const Fragment& fragment,
   gathers_ = gathers_of(fragment, tasks);
   gathered_ = 0;
   for (const FragmentTask* task : tasks) {
-    for (const WeightUsed& use : task->gradients) ++missing_[use.bucket];
+    for (const WeightOfOp& use : task->gradients) {
+      ++missing_[weights_.use(use.op, use.weight).bucket];
+    }
   }
 }
 
@@ -52,9 +54,12 @@ std::vector<ShardedBuckets::Gather> ShardedBuckets::gathers_of(
   std::set<std::size_t> seen;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     for (const FragmentBufferId id : tasks[t]->operands) {
-      const auto& whole = fragment.buffers[id.index()].whole;
-      if (!whole || whole->component != Component::Weights || whole_.contains(*whole)) continue;
-      if (seen.insert(whole->bucket).second) gathers.push_back({whole->bucket, t});
+      const auto* weight = std::get_if<WeightOfOp>(&fragment.buffers[id.index()].holds);
+      if (!weight || weight->gradient) continue;
+      const std::size_t bucket = weights_.use(weight->op, weight->weight).bucket;
+      if (!weights_.buckets[bucket].shards_weights) continue;
+      if (whole_.contains({bucket, Component::Weights})) continue;
+      if (seen.insert(bucket).second) gathers.push_back({bucket, t});
     }
   }
   const auto ahead = static_cast<std::size_t>(plan_.prefetch);
@@ -72,12 +77,13 @@ void ShardedBuckets::gather_before(std::size_t task, OrderKey& key) {
 
 void ShardedBuckets::scatter_after(const FragmentTask& task, OrderKey& key) {
   if (!shards_) return;
-  for (const WeightUsed& use : task.gradients) {
-    if (--missing_.at(use.bucket) > 0 || !weights_.buckets[use.bucket].shards_gradients) continue;
+  for (const WeightOfOp& use : task.gradients) {
+    const std::size_t bucket = weights_.use(use.op, use.weight).bucket;
+    if (--missing_.at(bucket) > 0 || !weights_.buckets[bucket].shards_gradients) continue;
     if (plan_.overlap_gradients) {
-      scatter(use.bucket, key);
+      scatter(bucket, key);
     } else {
-      complete_.push_back(use.bucket);
+      complete_.push_back(bucket);
     }
   }
 }
@@ -102,29 +108,30 @@ BufferId ShardedBuckets::buffer_of(const WholeBucket& whole) {
   return whole_.emplace(whole, buffer).first->second;
 }
 
+// Whole weights take memory: a gather waits until computing has come to its place in the list.
 void ShardedBuckets::gather(std::size_t number, OrderKey& key) {
   const Bucket& bucket = weights_.buckets[number];
   const BufferId whole = buffer_of({number, Component::Weights});
-  add_transfer(written_[number].gather,
-               {.kind = TransferKind::AllGather,
-                .purpose = Purpose::Weights,
-                .group = group_,
-                .source = range(0, bucket.own_count, BufferElement::Real),
-                .target = range(0, bucket.count, BufferElement::Real)},
-               {bucket.weights, whole}, key, {.waits_for_compute = true});
+  const Transfer transfer{.kind = TransferKind::AllGather,
+                          .purpose = Purpose::Weights,
+                          .group = placement_.group(bucket.state_axes),
+                          .source = range(0, bucket.own_count, BufferElement::Real),
+                          .target = range(0, bucket.count, BufferElement::Real)};
+  add_task(written_[number].gather, transfer,
+           {buffers_[BucketState{number, StateKind::Weights}], whole}, key, microbatch_,
+           {.waits_for_compute = true});
 }
 
+// As the end of a step sums what is whole all the time.
 void ShardedBuckets::scatter(std::size_t number, OrderKey& key) {
   keep_scattered(key);
-  const Bucket& bucket = weights_.buckets[number];
   const BufferId whole = buffer_of({number, Component::Gradients});
-  add_transfer(written_[number].scatter,
-               {.kind = TransferKind::ReduceScatter,
-                .purpose = Purpose::Gradients,
-                .group = group_,
-                .source = range(0, bucket.count, gradient_element(plan_)),
-                .target = range(bucket.own_first, bucket.own_count, gradient_element(plan_))},
-               {whole, whole}, key);
+  Written& written = written_[number];
+  std::optional<std::uint32_t>* what = &written.scatter;
+  for (const StateTask& task : bucket_sync(planned_, weights_, number, plan_, placement_)) {
+    add_task(*what, task.work, {whole, whole}, key, microbatch_);
+    what = &written.sum;
+  }
   scattered_ = Scattered{number, whole, microbatch_};
 }
 
@@ -132,7 +139,7 @@ void ShardedBuckets::keep_scattered(OrderKey& key) {
   if (!scattered_) return;
   const Bucket& bucket = weights_.buckets[scattered_->bucket];
   Written& written = written_[scattered_->bucket];
-  const BufferId own = *bucket.gradients;
+  const BufferId own = buffers_[BucketState{scattered_->bucket, StateKind::Gradients}];
   const BufferElement element = gradient_element(plan_);
   std::vector<Operand> operands = {range(bucket.own_first, bucket.own_count, element)};
   std::vector<BufferId> buffers = {scattered_->whole};
@@ -144,24 +151,19 @@ void ShardedBuckets::keep_scattered(OrderKey& key) {
   buffers.push_back(own);
   const Kernel kernel =
       sum_kernel(fmt::format("gradients {}", scattered_->bucket), std::move(operands));
-  add_kernel(written.has_gradients ? written.add : written.set, kernel, std::move(buffers), key,
-             scattered_->microbatch);
+  add_task(written.has_gradients ? written.add : written.set, kernel, buffers, key,
+           scattered_->microbatch);
   written.has_gradients = true;
   scattered_.reset();
   scattered_before_ = false;
 }
 
-void ShardedBuckets::add_kernel(std::optional<std::uint32_t>& what, const Kernel& kernel,
-                                std::vector<BufferId> operands, OrderKey& key,
-                                std::int32_t microbatch) {
-  if (!what) what = writer_.add_kernel(kernel);
-  writer_.add_task(TaskKind::Kernel, *what, std::move(operands), take(key), microbatch);
-}
-
-void ShardedBuckets::add_transfer(std::optional<std::uint32_t>& what, const Transfer& transfer,
-                                  std::vector<BufferId> buffers, OrderKey& key, TaskMarks marks) {
-  if (!what) what = writer_.add_transfer(transfer);
-  writer_.add_task(TaskKind::Transfer, *what, std::move(buffers), take(key), microbatch_, marks);
+void ShardedBuckets::add_task(std::optional<std::uint32_t>& what,
+                              const std::variant<Kernel, Transfer, HostCopy>& work,
+                              const std::vector<BufferId>& operands, OrderKey& key,
+                              std::int32_t microbatch, TaskMarks marks) {
+  if (!what) what = writer_.add_work(work);
+  writer_.add_task(kind_of(work), *what, operands, take(key), microbatch, marks);
 }
 
 }  // namespace meshwright

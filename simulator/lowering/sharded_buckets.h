@@ -8,22 +8,32 @@
 
 #include "simulator/lowering/fragment.h"
 #include "simulator/lowering/program_writer.h"
+#include "simulator/lowering/state_buffers.h"
 
 namespace meshwright {
 
-// Writes the tasks that make weights and gradients whole where dp shards them. An entry of the
+// A bucket's weights or gradients whole, where they are shared out: one buffer for every entry.
+struct WholeBucket {
+  std::size_t bucket = 0;
+  Component component = Component::Weights;
+  friend auto operator<=>(const WholeBucket&, const WholeBucket&) = default;
+};
+
+// Writes the tasks that make weights and gradients whole where they are shared out. An entry of the
 // order has buffers of its own for them, so they are there from a gather to the last use, and from
 // the first gradient of a bucket to its sum over the replicas. Gradients are summed over the
 // replicas for every micro-batch and then over micro-batches, so with several of these the result
 // is that of ZeRO-0 and 1 but for rounding, and with one to the bit.
 class ShardedBuckets {
  public:
-  ShardedBuckets(ProgramWriter& writer, const WeightBuckets& weights, const Plan& plan,
-                 const Placement& placement)
+  ShardedBuckets(ProgramWriter& writer, const PlannedGraph& planned, const WeightBuckets& weights,
+                 const StateBuffers& buffers, const Plan& plan, const Placement& placement)
       : writer_(writer),
+        planned_(planned),
         weights_(weights),
+        buffers_(buffers),
         plan_(plan),
-        group_(placement.group("dp")),
+        placement_(placement),
         shards_(std::ranges::any_of(
             weights.buckets,
             [](const Bucket& bucket) { return bucket.shards_weights || bucket.shards_gradients; })),
@@ -47,7 +57,7 @@ class ShardedBuckets {
   };
   // Kernels and transfers of a bucket, which are the same for every micro-batch.
   struct Written {
-    std::optional<std::uint32_t> gather, scatter, set, add;
+    std::optional<std::uint32_t> gather, scatter, sum, set, add;
     bool has_gradients = false;  // of an earlier micro-batch
   };
   struct Scattered {
@@ -61,15 +71,17 @@ class ShardedBuckets {
   void gather(std::size_t bucket, OrderKey& key);
   void scatter(std::size_t bucket, OrderKey& key);
   void keep_scattered(OrderKey& key);
-  void add_kernel(std::optional<std::uint32_t>& what, const Kernel& kernel,
-                  std::vector<BufferId> operands, OrderKey& key, std::int32_t microbatch);
-  void add_transfer(std::optional<std::uint32_t>& what, const Transfer& transfer,
-                    std::vector<BufferId> buffers, OrderKey& key, TaskMarks marks = {});
+  void add_task(std::optional<std::uint32_t>& what,
+                const std::variant<Kernel, Transfer, HostCopy>& work,
+                const std::vector<BufferId>& operands, OrderKey& key, std::int32_t microbatch,
+                TaskMarks marks = {});
 
   ProgramWriter& writer_;
+  const PlannedGraph& planned_;
   const WeightBuckets& weights_;
+  const StateBuffers& buffers_;
   const Plan& plan_;
-  const std::vector<DeviceId> group_;
+  const Placement& placement_;
   const bool shards_;             // whether there is anything to do
   std::vector<Written> written_;  // by bucket
 

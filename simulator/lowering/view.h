@@ -15,12 +15,6 @@ struct View {
   Operand operand;
 };
 
-// The gradient of a tensor as far as it has come. A partial one still has to be summed over the
-// devices that split the work.
-struct GradientSum {
-  std::optional<View> whole, partial;
-};
-
 // So many elements of a flat buffer.
 Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bool written = false);
 // The same elements with the last `columns` dimensions as one, and the others as another.
@@ -34,15 +28,12 @@ Operand as_heads(const Operand& operand);
 // A kernel with its operands and their buffers.
 class KernelDraft {
  public:
-  KernelDraft(KernelKind kind, KernelPart part, const GraphOp& op) {
-    task_.kernel.kind = kind;
-    task_.kernel.part = task_.part = part;
-    task_.kernel.attributes = op.attributes;
-    task_.kernel.name = op.name;
-  }
+  KernelDraft(KernelKind kind, KernelPart part, const GraphOp& op)
+      : kernel_{.kind = kind, .part = part, .attributes = op.attributes, .name = op.name} {}
+
   KernelDraft& read(const View& view, Operand operand) {
-    task_.operands.push_back(view.buffer);
-    task_.kernel.operands.push_back(std::move(operand));
+    buffers_.push_back(view.buffer);
+    kernel_.operands.push_back(std::move(operand));
     return *this;
   }
   KernelDraft& read(const View& view) { return read(view, view.operand); }
@@ -57,14 +48,25 @@ class KernelDraft {
     Operand operand = result;
     operand.offset = known->operand.offset;
     operand.written = false;
-    task_.kernel.has_addend = true;
+    kernel_.has_addend = true;
     return read(*known, std::move(operand));
   }
-  FragmentTask& task() { return task_; }
-  Kernel& kernel() { return task_.kernel; }
+  // It computes this op's gradients of its weights.
+  KernelDraft& computes_gradients(std::size_t op, const std::vector<WeightId>& weights) {
+    for (const WeightId id : weights) gradients_.push_back({op, id, true});
+    return *this;
+  }
+  Kernel& kernel() { return kernel_; }
+  FragmentTask task() const {
+    FragmentTask task{.work = kernel_, .operands = buffers_, .phase = kernel_.part};
+    task.gradients = gradients_;
+    return task;
+  }
 
  private:
-  FragmentTask task_;
+  Kernel kernel_;
+  std::vector<FragmentBufferId> buffers_;
+  std::vector<WeightOfOp> gradients_;
 };
 
 }  // namespace meshwright

@@ -1,9 +1,6 @@
 #include "simulator/lowering/weight_buckets.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <map>
 #include <set>
@@ -13,15 +10,17 @@
 namespace meshwright {
 namespace {
 
-class BucketBuilder {
+bool has_axis(const std::vector<AxisId>& axes, AxisId axis) {
+  return std::ranges::count(axes, axis) > 0;
+}
+
+class BucketCutter {
  public:
-  BucketBuilder(Program& program, const PlannedGraph& planned, const Plan& plan,
-                const Placement& placement, const OpSharding& sharding)
-      : program_(program),
-        planned_(planned),
+  BucketCutter(const PlannedGraph& planned, const Plan& plan, const Placement& placement)
+      : planned_(planned),
         plan_(plan),
         placement_(placement),
-        sharding_(sharding),
+        shards_(planned, plan, placement),
         slots_(planned.graph.weights.size()),
         uses_here_(planned.graph.weights.size()) {
     for (const Chunk& chunk : plan.chunks) {
@@ -34,7 +33,7 @@ class BucketBuilder {
     }
   }
 
-  WeightBuckets build() {
+  WeightBuckets run() {
     // The last op's gradients are complete first.
     for (auto chunk = plan_.chunks.rbegin(); chunk != plan_.chunks.rend(); ++chunk) {
       if (chunk->slot != placement_.slot()) continue;
@@ -44,24 +43,59 @@ class BucketBuilder {
       finish_open();
     }
     for (const WeightId weight : tied_) add_bucket({weight}, true);
+    std::ranges::sort(result_.uses, {}, [](const auto& entry) { return entry.first; });
     return std::move(result_);
   }
 
  private:
-  // Weights that are put together until a bucket is full.
+  // Weights that are put together until a bucket is full. Those of a bucket are shared out and
+  // summed alike.
   struct Open {
     std::vector<WeightId> weights;
     Bytes size;
   };
-
-  // What dp shards here: nothing where there is one replica.
-  int zero() const { return placement_.size("dp") > 1 ? plan_.zero : 0; }
+  struct Likeness {
+    bool frozen = false;
+    std::vector<AxisId> gradient_axes, state_axes;
+    friend auto operator<=>(const Likeness&, const Likeness&) = default;
+  };
 
   bool is_frozen(WeightId weight) const { return planned_.graph.weights[weight.index()].frozen; }
 
-  bool is_partial(WeightId weight) const {
-    return !is_frozen(weight) &&
-           sharding_.gives_partial_gradient(uses_here_[weight.index()].front(), weight);
+  // The first op of the slot that uses the weight, and which of its weights it is.
+  std::pair<std::size_t, std::size_t> first_use(WeightId weight) const {
+    const std::size_t op = uses_here_[weight.index()].front();
+    const auto& weights = planned_.graph.ops[op].weights;
+    return {op, static_cast<std::size_t>(std::ranges::find(weights, weight) - weights.begin())};
+  }
+
+  const Layout& layout_of(WeightId weight) const {
+    const auto [op, position] = first_use(weight);
+    return planned_.op(op).layouts.weights[position];
+  }
+
+  std::vector<AxisId> gradient_axes(WeightId weight) const {
+    if (is_frozen(weight)) return {};
+    const auto [op, position] = first_use(weight);
+    return planned_.gradient_axes(op, position);
+  }
+
+  // The axes that share out a weight's state: of the plan's those whose devices have the same
+  // weights, and add to the same gradients.
+  std::vector<AxisId> state_axes(WeightId weight) const {
+    const std::vector<AxisId> summed = gradient_axes(weight), cut = axes_of(layout_of(weight));
+    std::vector<AxisId> axes;
+    for (const AxisId axis : plan_.state.optimizer) {
+      const bool shares = is_frozen(weight) ? !has_axis(cut, axis) : has_axis(summed, axis);
+      if (shares && placement_.mesh().size(axis) > 1) axes.push_back(axis);
+    }
+    return axes;
+  }
+
+  // What gradients are summed over decides how the state of trained weights is shared out.
+  Likeness likeness(WeightId weight) const {
+    return {is_frozen(weight), gradient_axes(weight),
+            is_frozen(weight) ? state_axes(weight) : std::vector<AxisId>()};
   }
 
   // Whether its gradients come from several places. Those of frozen weights come from nowhere.
@@ -70,20 +104,24 @@ class BucketBuilder {
            (uses_here_[weight.index()].size() > 1 || slots_[weight.index()].size() > 1);
   }
 
+  bool shares_gradients(WeightId weight) const {
+    return !plan_.state.gradients.empty() && !state_axes(weight).empty();
+  }
+
   void add_op(std::size_t op) {
     const auto& weights = planned_.graph.ops[op].weights;
     // A kernel adds to all the gradients it writes or to none, so they are all whole or all cut.
-    const bool tied = zero() > 1 && std::any_of(weights.begin(), weights.end(),
-                                                [&](WeightId weight) { return is_tied(weight); });
+    const bool tied = std::ranges::any_of(
+        weights, [&](WeightId weight) { return is_tied(weight) && shares_gradients(weight); });
     for (const WeightId weight : weights) {
       if (!seen_.insert(weight).second) continue;
       if (tied || is_tied(weight)) {
         tied_.push_back(weight);
         continue;
       }
-      const Bytes size = bytes_per_element(BufferElement::Real, program_.precision) *
-                         checked_product(sharding_.weight_sizes(op, weight));
-      Open& open = open_[is_frozen(weight) ? 2 : is_partial(weight) ? 1 : 0];
+      const Bytes size = bytes_per_element(BufferElement::Real, plan_.precision) *
+                         checked_product(shards_.sizes(layout_of(weight)));
+      Open& open = open_[likeness(weight)];
       if (!open.weights.empty() && open.size + size > plan_.bucket) finish(open);
       open.size += size;
       open.weights.push_back(weight);
@@ -96,7 +134,7 @@ class BucketBuilder {
   }
 
   void finish_open() {
-    for (Open& open : open_) finish(open);
+    for (auto& [likeness, open] : open_) finish(open);
   }
 
   // Gains and biases do not decay.
@@ -109,7 +147,7 @@ class BucketBuilder {
 
   void add_bucket(std::vector<WeightId> weights, bool tied) {
     std::stable_partition(weights.begin(), weights.end(), [&](WeightId w) { return decays(w); });
-    Bucket bucket{.tied = tied};
+    Bucket bucket{.frozen = is_frozen(weights.front()), .tied = tied};
     for (const WeightId weight : weights) {
       place_weight(bucket, weight);
       if (decays(weight)) bucket.decayed = bucket.count;
@@ -118,128 +156,78 @@ class BucketBuilder {
       const auto& slots = slots_[weights.front().index()];
       bucket.slots.assign(slots.begin(), slots.end());
     }
-    bucket.partial = is_partial(weights.front());
-    bucket.shards_weights = zero() > 2;
-    bucket.shards_gradients = zero() > 1 && !tied;
-    bucket.filled = bucket.count;
-    const std::int64_t dp = zero() > 0 ? placement_.size("dp") : 1;
-    bucket.count = (bucket.count + dp - 1) / dp * dp;
-    bucket.own_count = bucket.count / dp;
-    bucket.own_first = dp > 1 ? placement_.coordinate("dp") * bucket.own_count : 0;
-    add_buffers(bucket, is_frozen(weights.front()));
+    for (const AxisId axis : gradient_axes(weights.front())) {
+      (has_axis(planned_.replica_axes, axis) ? bucket.replica_axes : bucket.late_axes)
+          .push_back(axis);
+    }
+    bucket.state_axes = state_axes(weights.front());
+    bucket.shards_weights = !plan_.state.weights.empty() && !bucket.state_axes.empty();
+    bucket.shards_gradients = shares_gradients(weights.front()) && !tied && !bucket.frozen;
+    share_out(bucket);
     result_.buckets.push_back(std::move(bucket));
+  }
+
+  void share_out(Bucket& bucket) const {
+    bucket.filled = bucket.count;
+    const std::int64_t owners = placement_.mesh().size(bucket.state_axes);
+    bucket.count = (bucket.count + owners - 1) / owners * owners;
+    bucket.own_count = bucket.count / owners;
+    bucket.own_first = placement_.index_along(bucket.state_axes) * bucket.own_count;
   }
 
   void place_weight(Bucket& bucket, WeightId weight) {
     const auto& uses = uses_here_[weight.index()];
-    const auto sizes = sharding_.weight_sizes(uses.front(), weight);
-    WeightShard shard{.name = planned_.graph.weights[weight.index()].name,
-                      .place = sharding_.weight_place(uses.front(), weight),
-                      .sizes = sizes,
-                      .offset = bucket.count};
-    shard.counted = is_counted(weight, uses.front());
-    const std::size_t index = program_.weights.size();
+    const Layout& layout = layout_of(weight);
     for (std::size_t u = 0; u < uses.size(); ++u) {
-      WeightUsed use{
-          .op = uses[u], .weight = weight, .shard = index, .bucket = result_.buckets.size()};
-      if (u > 0 && !is_frozen(weight)) {
-        use.own_gradient =
-            add_buffer(fmt::format("gradient {} of {}", u, shard.name), checked_product(sizes),
-                       Component::Gradients, gradient_element(plan_));
-      }
-      result_.uses.push_back(use);
+      result_.uses.push_back(
+          {{uses[u], weight}, {result_.buckets.size(), bucket.weights.size(), u}});
     }
-    bucket.count = checked_add(bucket.count, checked_product(sizes));
-    bucket.shards.push_back(index);
-    program_.weights.push_back(std::move(shard));
+    bucket.weights.push_back({.weight = weight,
+                              .uses = uses,
+                              .place = shards_.place(layout),
+                              .sizes = shards_.sizes(layout),
+                              .offset = bucket.count,
+                              .counted = is_counted(weight)});
+    bucket.count = checked_add(bucket.count, checked_product(bucket.weights.back().sizes));
   }
 
-  // Of devices that hold the same numbers one counts them: the first slot's, and where tensor
-  // parallelism repeats a weight the first along that axis.
-  bool is_counted(WeightId weight, std::size_t op) const {
+  // Of devices that hold the same numbers one counts them: the first slot's, and of those along
+  // axes that repeat the weight, other than for other samples, the first.
+  bool is_counted(WeightId weight) const {
     if (*slots_[weight.index()].begin() != placement_.slot()) return false;
-    for (const DimId dim : planned_.graph.weights[weight.index()].dims) {
-      if (sharding_.is_split(op, dim)) return true;
+    const std::vector<AxisId> cut = axes_of(layout_of(weight));
+    for (std::size_t a = 0; a < placement_.mesh().axes().size(); ++a) {
+      const AxisId axis(a);
+      if (has_axis(planned_.replica_axes, axis) || has_axis(cut, axis)) continue;
+      if (placement_.coordinates()[a] != 0) return false;
     }
-    return placement_.coordinate("tp") == 0;
+    return true;
   }
 
-  void add_buffers(Bucket& bucket, bool frozen) {
-    const std::size_t number = result_.buckets.size();
-    const auto add = [&](const char* name, bool shards, Component component,
-                         BufferElement element = BufferElement::Real) {
-      return add_buffer(fmt::format("{} {}", name, number),
-                        shards ? bucket.own_count : bucket.count, component, element);
-    };
-    bucket.weights = add("weights", bucket.shards_weights, Component::Weights);
-    if (!frozen) {
-      const BufferElement state = state_element(plan_);
-      bucket.gradients =
-          add("gradients", bucket.shards_gradients, Component::Gradients, gradient_element(plan_));
-      const auto add_state = [&](const char* name) {
-        const BufferId id = add(name, true, Component::Optimizer, state);
-        if (plan_.offload_optimizer) program_.buffers[id.index()].space = Space::Host;
-        return id;
-      };
-      bucket.first_moment = add_state("moments");
-      bucket.second_moment = add_state("squares");
-      if (is_mixed(plan_.precision)) bucket.master = add_state("master weights");
-    }
-    for (const std::size_t shard : bucket.shards) {
-      program_.weights[shard].weight = bucket.weights;
-      program_.weights[shard].gradient = bucket.gradients;
-      program_.weights[shard].weight_first = bucket.weights_first();
-      program_.weights[shard].gradient_first = bucket.gradients_first();
-      set_owned(bucket, program_.weights[shard]);
-    }
-  }
-
-  // The part of the shard whose final gradient this device holds.
-  static void set_owned(const Bucket& bucket, WeightShard& shard) {
-    const std::int64_t count = checked_product(shard.sizes);
-    const std::int64_t first = std::clamp(bucket.own_first - shard.offset, std::int64_t{0}, count);
-    const std::int64_t end =
-        std::clamp(bucket.own_first + bucket.own_count - shard.offset, std::int64_t{0}, count);
-    shard.owned_first = first;
-    shard.owned_count = end - first;
-  }
-
-  BufferId add_buffer(std::string name, std::int64_t count, Component component,
-                      BufferElement element) {
-    program_.buffers.push_back({.name = std::move(name),
-                                .count = count,
-                                .element = element,
-                                .component = component,
-                                .persistent = true});
-    return BufferId(program_.buffers.size() - 1);
-  }
-
-  Program& program_;
   const PlannedGraph& planned_;
   const Plan& plan_;
   const Placement& placement_;
-  const OpSharding& sharding_;
+  const Shards shards_;
   std::vector<std::set<std::size_t>> slots_;         // of each weight
   std::vector<std::vector<std::size_t>> uses_here_;  // of each weight: ops of this slot
   std::set<WeightId> seen_;
   std::vector<WeightId> tied_;
-  std::array<Open, 3> open_;  // trained, trained with partial gradients, frozen
+  std::map<Likeness, Open> open_;
   WeightBuckets result_;
 };
 
 }  // namespace
 
 const WeightUsed& WeightBuckets::use(std::size_t op, WeightId weight) const {
-  const auto found = std::find_if(uses.begin(), uses.end(), [&](const WeightUsed& entry) {
-    return entry.op == op && entry.weight == weight;
-  });
-  assert(found != uses.end());
-  return *found;
+  const auto found = std::ranges::lower_bound(uses, std::pair(op, weight), {},
+                                              [](const auto& entry) { return entry.first; });
+  assert(found != uses.end() && found->first == std::pair(op, weight));
+  return found->second;
 }
 
-WeightBuckets add_weights(Program& program, const PlannedGraph& planned, const Plan& plan,
-                          const Placement& placement, const OpSharding& sharding) {
-  return BucketBuilder(program, planned, plan, placement, sharding).build();
+WeightBuckets cut_buckets(const PlannedGraph& planned, const Plan& plan,
+                          const Placement& placement) {
+  return BucketCutter(planned, plan, placement).run();
 }
 
 }  // namespace meshwright

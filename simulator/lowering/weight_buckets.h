@@ -1,56 +1,64 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "simulator/lowering/op_sharding.h"
-#include "simulator/program/program.h"
+#include "simulator/lowering/planned_graph.h"
 
 namespace meshwright {
 
-// One use of a weight by an op of the device. The first use's gradient lies in the bucket; others
+// A weight in a bucket, as one device holds it. The first use's gradient lies in the bucket; others
 // have a buffer of their own until they are added, so that a pipeline that separates the uses adds
 // the same numbers in the same order.
-struct WeightUsed {
-  std::size_t op = 0;
+struct BucketWeight {
   WeightId weight;
-  std::size_t shard = 0;                 // index into Program::weights
-  std::size_t bucket = 0;                // that holds it
-  std::optional<BufferId> own_gradient;  // none: in the bucket
+  std::vector<std::size_t> uses;    // ops of the device's slot
+  std::vector<GlobalExtent> place;  // start and whole size of each dimension
+  std::vector<std::int64_t> sizes;
+  std::int64_t offset = 0;  // in the bucket, in elements
+  bool counted = true;      // false where another device counts the same numbers
 };
 
 // Weights that are flattened into one buffer, and so are their gradients and optimizer state.
-// Where dp shards weights or gradients, their buffer holds this device's own part only. A tied
+// Where weights or gradients are shared out, a device has its own part of them only. A tied
 // weight's gradient is whole even then: slots exchange it before it is summed over the replicas.
 struct Bucket {
-  BufferId weights;
-  std::optional<BufferId> gradients, first_moment, second_moment;  // none: the weights are frozen
-  std::optional<BufferId> master;  // none: the weights themselves have bits enough
+  std::vector<BucketWeight> weights;
+  bool frozen = false;
+  // Axes whose devices' gradients are summed as soon as they are complete, and at the step's end.
+  std::vector<AxisId> replica_axes, late_axes;
+  // Of the first ones, those whose devices share the state out among them.
+  std::vector<AxisId> state_axes;
   bool shards_weights = false, shards_gradients = false;
-  bool partial = false;      // devices along tp each have a part of the gradients to be added
-  std::int64_t count = 0;    // elements, a multiple of dp where that shards them
-  std::int64_t filled = 0;   // without what makes it a multiple
-  std::int64_t decayed = 0;  // the first ones decay, the rest do not
+  std::int64_t count = 0;                     // elements, a multiple of the owners
+  std::int64_t filled = 0;                    // without what makes it a multiple
+  std::int64_t decayed = 0;                   // the first ones decay, the rest do not
   std::int64_t own_first = 0, own_count = 0;  // the part this device updates
-  std::vector<std::size_t> shards;
-  bool tied = false;               // one weight that other slots or several ops use too
-  std::vector<std::size_t> slots;  // that hold the tied weight, in order
+  bool tied = false;                          // one weight that other slots or several ops use too
+  std::vector<std::size_t> slots;             // that hold the tied weight, in order
 
-  // Elements of the bucket that the buffers start at.
+  // Elements of the bucket that the device's weights and gradients start at.
   std::int64_t weights_first() const { return shards_weights ? own_first : 0; }
   std::int64_t gradients_first() const { return shards_gradients ? own_first : 0; }
 };
 
-struct WeightBuckets {
-  std::vector<Bucket> buckets;  // in the order their gradients are complete
-  std::vector<WeightUsed> uses;
-
-  const WeightUsed& use(std::size_t op, WeightId weight) const;
+// Where an op finds a weight.
+struct WeightUsed {
+  std::size_t bucket = 0;
+  std::size_t weight = 0;  // of the bucket's
+  std::size_t use = 0;     // of the weight's
 };
 
-// Adds the device's weights to the program: buffers and shards.
-WeightBuckets add_weights(Program& program, const PlannedGraph& planned, const Plan& plan,
-                          const Placement& placement, const OpSharding& sharding);
+struct WeightBuckets {
+  std::vector<Bucket> buckets;  // in the order their gradients are complete
+
+  const WeightUsed& use(std::size_t op, WeightId weight) const;
+  // By op and weight, ascending.
+  std::vector<std::pair<std::pair<std::size_t, WeightId>, WeightUsed>> uses;
+};
+
+// The buckets of a device: plain values that depend on nothing of a program.
+WeightBuckets cut_buckets(const PlannedGraph& planned, const Plan& plan,
+                          const Placement& placement);
 
 }  // namespace meshwright

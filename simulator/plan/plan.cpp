@@ -34,15 +34,12 @@ BufferElement gradient_element(const Plan& plan) {
   return plan.gradient_precision == Precision::FP32 ? state_element(plan) : BufferElement::Real;
 }
 
-std::int64_t axis_size(const Slot& slot, std::string_view axis) {
-  for (const MeshAxis& entry : slot.axes) {
-    if (entry.name == axis) return entry.size;
-  }
-  return 1;
+std::int64_t replica_count(const Plan& plan) {
+  return plan.slots.front().mesh.size(plan.batch_axes);
 }
 
 std::int64_t microbatch_count(const Plan& plan) {
-  return plan.global_batch / (axis_size(plan.slots.front(), "dp") * plan.micro_batch);
+  return plan.global_batch / (replica_count(plan) * plan.micro_batch);
 }
 
 std::optional<std::string> batch_problem(std::int64_t global_batch, std::int64_t dp,
@@ -62,14 +59,14 @@ std::optional<std::string> batch_problem(std::int64_t global_batch, std::int64_t
 
 std::size_t device_count(const Plan& plan) {
   std::size_t count = 0;
-  for (const Slot& slot : plan.slots) count += slot.devices.size();
+  for (const Slot& slot : plan.slots) count += slot.mesh.devices().size();
   return count;
 }
 
 std::vector<DeviceId> devices_of(const Plan& plan) {
   std::vector<DeviceId> devices;
   for (const Slot& slot : plan.slots) {
-    devices.insert(devices.end(), slot.devices.begin(), slot.devices.end());
+    devices.insert(devices.end(), slot.mesh.devices().begin(), slot.mesh.devices().end());
   }
   std::sort(devices.begin(), devices.end());
   return devices;
@@ -81,6 +78,19 @@ std::size_t chunk_of(const Plan& plan, std::size_t op) {
   }
   assert(!"an op of a chunk");
   return 0;
+}
+
+std::string_view to_text(Implementation implementation) {
+  switch (implementation) {
+    case Implementation::Local:
+      return "local";
+  }
+  return "";
+}
+
+std::optional<Implementation> parse_implementation(std::string_view text) {
+  if (text == to_text(Implementation::Local)) return Implementation::Local;
+  return std::nullopt;
 }
 
 std::string to_text(const OrderEntry& entry) {

@@ -13,40 +13,66 @@
 #include "costmodel/kernel/kernel.h"
 #include "costmodel/model/kernel_set.h"
 #include "simulator/layout/mesh.h"
+#include "simulator/layout/op_layouts.h"
+#include "simulator/layout/relayout_step.h"
 
 namespace meshwright {
 
-// Devices that work on the same chunks, laid out on a mesh: the last axis runs fastest.
+// Devices that work on the same chunks.
 struct Slot {
-  std::vector<MeshAxis> axes;
-  std::vector<DeviceId> devices;
+  Mesh mesh;
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-// A range of the model's ops, in the order they are computed, and where they are.
+// Of the model's ops, in the order they are computed.
+struct OpRange {
+  std::size_t first_op = 0, end_op = 0;
+  bool contains(std::size_t op) const { return first_op <= op && op < end_op; }
+  friend bool operator==(const OpRange&, const OpRange&) = default;
+};
+
+// A range of the model's ops, and where they are.
 struct Chunk {
   std::size_t first_op = 0, end_op = 0;
   std::size_t slot = 0;
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-// How the work of an op is split: which axes shard which of its dimensions, major to minor. Every
-// op's batch is split over dp besides. `input_relayout` are the steps that turn its first input as
-// it is produced into what the op reads, `relayout` those that turn what the op produces into what
-// its readers expect, and `gradient_relayout` those for the gradient of its first input.
-struct OpLayout {
-  std::string op;  // as in the model's blocks: "layers.*.attention.qkv"
-  std::map<std::string, std::vector<std::string>> work;
-  std::vector<std::string> input_relayout;
-  std::vector<std::string> relayout;
-  std::vector<std::string> gradient_relayout;
-  friend bool operator==(const OpLayout&, const OpLayout&) = default;
+// How an op is computed on the devices that share its work, where there are several ways.
+enum class Implementation {
+  Local,  // each device by itself, on the shards that the division of the work gives it
 };
 
-// Steps of a relayout: the axis, and the dimension that it cuts before or after.
-inline constexpr std::string_view kSumStep = "all_reduce tp";
-inline constexpr std::string_view kGatherStep = "all_gather tp sequence";
-inline constexpr std::string_view kScatterStep = "reduce_scatter tp sequence";
+// What is done with an op's operands between its kernels and what is kept between ops, by the
+// operand's position; none: nothing. A tensor is kept as its producer's steps leave it, an input of
+// the model as its first reader wants it, and its gradient is kept alike.
+struct OpRelayouts {
+  using BySteps = std::map<std::size_t, RelayoutSteps>;
+  BySteps inputs;            // from what is kept to what the op reads
+  BySteps outputs;           // from what the op computes to what is kept
+  BySteps output_gradients;  // from what is kept to what the op's gradients read
+  BySteps input_gradients;   // from what they compute to what is kept
+  friend bool operator==(const OpRelayouts&, const OpRelayouts&) = default;
+};
+
+// How ops are computed. Besides `work` every op's batch is cut by Plan::batch_axes.
+struct OpPlan {
+  std::string op;  // as in the model's blocks: "layers.*.attention.qkv"
+  // Those of the model's ops in this range; none: all of that name.
+  std::optional<OpRange> range = {};
+  DividedWork work = {};
+  Implementation implementation = Implementation::Local;
+  OpRelayouts relayouts = {};
+  friend bool operator==(const OpPlan&, const OpPlan&) = default;
+};
+
+// Axes whose devices share the state of weights out among them: buckets are flattened and each
+// device has one range of them. ZeRO-1 shares optimizer state, ZeRO-2 gradients too, ZeRO-3 weights
+// too; over some of the batch's axes and not all, what others call hybrid sharding.
+struct StateAxes {
+  std::vector<AxisId> optimizer, gradients, weights;
+  friend bool operator==(const StateAxes&, const StateAxes&) = default;
+};
 
 // What a slot does with a chunk and a micro-batch at one point of its order.
 enum class EntryKind {
@@ -110,20 +136,22 @@ struct Plan {
   std::int64_t micro_batch = 1;
   std::vector<Slot> slots;
   std::vector<Chunk> chunks;
-  std::vector<OpLayout> layouts;            // ops that are not named here are not split
+  // Axes that cut the batch of every op, major to minor: their devices are replicas.
+  std::vector<AxisId> batch_axes;
+  std::vector<OpPlan> ops;                  // of several that name an op the last one counts
   std::vector<RecomputeSegment> recompute;  // in order, without overlap
   std::vector<OffloadedTensors> offload;    // each buffer of a chunk at most once
   // Whether moments and master weights are on the host, and on the device only around each bucket's
   // update.
   bool offload_optimizer = false;
-  int zero = 0;                   // what dp shards: 1 optimizer, 2 gradients, 3 weights
+  StateAxes state;
   Bytes bucket = 25_MiB;          // gradients that are reduced together
   bool overlap_gradients = true;  // reduce a bucket as soon as it is complete
-  // With zero=3: how many buckets ahead of its first use a bucket's weights are gathered, within an
-  // entry of the order; 0: right before it.
+  // Where weights are shared out: how many buckets ahead of its first use a bucket's weights are
+  // gathered, within an entry of the order; 0: right before it.
   std::int64_t prefetch = 1;
-  // With zero=3: whether weights are whole only while an entry needs them, or stay so from their
-  // first use to their last.
+  // Where weights are shared out: whether weights are whole only while an entry needs them, or stay
+  // so from their first use to their last.
   bool reshard = true;
   std::vector<std::vector<OrderEntry>> order;  // of each slot
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -134,8 +162,8 @@ struct Plan {
 bool is_mixed(Precision precision);
 BufferElement state_element(const Plan& plan);
 BufferElement gradient_element(const Plan& plan);
-// Size of an axis; 1 where the slot does not have it.
-std::int64_t axis_size(const Slot& slot, std::string_view axis);
+// How many replicas there are.
+std::int64_t replica_count(const Plan& plan);
 // Micro-batches that every replica computes in a step.
 std::int64_t microbatch_count(const Plan& plan);
 // Why a batch cannot be worked off in micro-batches: it is not a multiple of them, or they are more
@@ -147,6 +175,9 @@ std::size_t device_count(const Plan& plan);
 std::vector<DeviceId> devices_of(const Plan& plan);
 // The chunk that holds an op of the model.
 std::size_t chunk_of(const Plan& plan, std::size_t op);
+
+std::string_view to_text(Implementation implementation);
+std::optional<Implementation> parse_implementation(std::string_view text);
 
 // "F0.3" is the forward of chunk 0 for micro-batch 3; B, I, W the gradients.
 std::string to_text(const OrderEntry& entry);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +13,7 @@ namespace meshwright {
 namespace {
 
 constexpr std::string_view kFormat = "meshwright-plan";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
 using Json = nlohmann::ordered_json;
@@ -61,21 +63,119 @@ std::vector<DeviceId> read_devices(const JsonInput& json) {
   return devices;
 }
 
-Json layout_json(const OpLayout& layout) {
-  Json json = {{"op", layout.op}, {"work", Json::object()}};
-  for (const auto& [dim, axes] : layout.work) json["work"][dim] = axes;
-  if (!layout.input_relayout.empty()) json["input_relayout"] = layout.input_relayout;
-  if (!layout.relayout.empty()) json["relayout"] = layout.relayout;
-  if (!layout.gradient_relayout.empty()) json["gradient_relayout"] = layout.gradient_relayout;
-  return json;
+std::size_t index(const JsonInput& json) {
+  return static_cast<std::size_t>(json.integer(0, kMost));
 }
+
+// Names of axes and dimensions, by which files call what plans have ids for.
+class PlanNames {
+ public:
+  PlanNames(const Mesh& mesh, const std::vector<Dim>& dims) : mesh_(mesh), dims_(dims) {}
+
+  Json json(const std::vector<AxisId>& axes) const {
+    Json names = Json::array();
+    for (const AxisId axis : axes) names.push_back(mesh_.axis(axis).name);
+    return names;
+  }
+
+  Json json(const OpRelayouts::BySteps& relayouts) const {
+    Json all = Json::object();
+    for (const auto& [operand, steps] : relayouts) {
+      Json& texts = all[std::to_string(operand)] = Json::array();
+      for (const RelayoutStep& step : steps) texts.push_back(step_text(step, mesh_, dims_));
+    }
+    return all;
+  }
+
+  Json json(const OpPlan& op) const {
+    Json json = {{"op", op.op}};
+    if (op.range) json["range"] = {op.range->first_op, op.range->end_op};
+    json["work"] = Json::object();
+    for (const auto& [dim, sharding] : op.work) {
+      const std::string_view mark = sharding.order == ShardOrder::Zigzag ? "~" : "";
+      json["work"][fmt::format("{}{}", dims_[dim.index()].name, mark)] = this->json(sharding.axes);
+    }
+    if (op.implementation != Implementation::Local) {
+      json["implementation"] = to_text(op.implementation);
+    }
+    for (const auto& [name, field] : kRelayouts) {
+      if (!(op.relayouts.*field).empty()) json[name] = this->json(op.relayouts.*field);
+    }
+    return json;
+  }
+
+  std::vector<AxisId> read_axes(const JsonInput& json) const {
+    std::vector<AxisId> axes;
+    for (const JsonInput& entry : json.elements()) {
+      const auto axis = mesh_.find(entry.as<std::string>());
+      if (!axis) entry.fail_expected("an axis of the slots");
+      axes.push_back(*axis);
+    }
+    return axes;
+  }
+
+  OpPlan read_op(const JsonInput& json) const {
+    OpPlan op{.op = json.required<std::string>("op")};
+    if (const auto range = json.find("range")) op.range = read_range(*range);
+    for (const auto& [name, axes] : json.at("work").fields()) {
+      const bool zigzag = name.ends_with('~');
+      const auto dim =
+          std::ranges::find(dims_, zigzag ? name.substr(0, name.size() - 1) : name, &Dim::name);
+      if (dim == dims_.end()) json.at("work").fail(fmt::format("the model has no {}", name));
+      op.work[DimId(static_cast<std::size_t>(dim - dims_.begin()))] = {
+          read_axes(axes), zigzag ? ShardOrder::Zigzag : ShardOrder::Contiguous};
+    }
+    if (const auto text = json.find("implementation")) {
+      const auto found = parse_implementation(text->as<std::string>());
+      if (!found) text->fail_expected("local");
+      op.implementation = *found;
+    }
+    for (const auto& [name, field] : kRelayouts) {
+      if (const auto steps = json.find(name)) op.relayouts.*field = read_relayouts(*steps);
+    }
+    json.reject_unknown_fields();
+    return op;
+  }
+
+ private:
+  using RelayoutField = std::pair<const char*, OpRelayouts::BySteps OpRelayouts::*>;
+  static constexpr std::array<RelayoutField, 4> kRelayouts = {{
+      {"inputs", &OpRelayouts::inputs},
+      {"outputs", &OpRelayouts::outputs},
+      {"output_gradients", &OpRelayouts::output_gradients},
+      {"input_gradients", &OpRelayouts::input_gradients},
+  }};
+
+  static OpRange read_range(const JsonInput& json) {
+    const std::vector<JsonInput> ends = json.elements();
+    if (ends.size() != 2) json.fail_expected("the first op and the one after the last");
+    return {index(ends[0]), index(ends[1])};
+  }
+
+  OpRelayouts::BySteps read_relayouts(const JsonInput& json) const {
+    OpRelayouts::BySteps relayouts;
+    for (const auto& [operand, steps] : json.fields()) {
+      const auto number = parse_number(operand);
+      if (!number) json.fail_expected("operands by number");
+      for (const JsonInput& entry : steps.elements()) {
+        const auto step = parse_step(entry.as<std::string>(), mesh_, dims_);
+        if (!step) entry.fail_expected("a step such as \"all_gather tp sequence\"");
+        relayouts[*number].push_back(*step);
+      }
+    }
+    return relayouts;
+  }
+
+  const Mesh& mesh_;
+  const std::vector<Dim>& dims_;
+};
 
 Json slot_json(const Slot& slot) {
   Json axes = Json::array();
-  for (const MeshAxis& axis : slot.axes) {
+  for (const MeshAxis& axis : slot.mesh.axes()) {
     axes.push_back({{"name", axis.name}, {"size", axis.size}});
   }
-  return {{"axes", axes}, {"devices", ranges_text(slot.devices)}};
+  return {{"axes", axes}, {"devices", ranges_text(slot.mesh.devices())}};
 }
 
 Json segments_json(const std::vector<RecomputeSegment>& segments) {
@@ -116,41 +216,21 @@ PlanSource read_source(const JsonInput& json) {
 }
 
 Slot read_slot(const JsonInput& json) {
-  Slot slot;
+  std::vector<MeshAxis> axes;
   for (const JsonInput& axis : json.at("axes").elements()) {
-    slot.axes.push_back(
-        {axis.required<std::string>("name"), axis.at("size").integer(1, kMostDevices)});
+    axes.push_back({axis.required<std::string>("name"), axis.at("size").integer(1, kMostDevices)});
     axis.reject_unknown_fields();
   }
-  slot.devices = read_devices(json.at("devices"));
+  std::vector<DeviceId> devices = read_devices(json.at("devices"));
+  if (const auto fault = Mesh::fault_of(axes, devices)) json.fail(*fault);
   json.reject_unknown_fields();
-  return slot;
-}
-
-std::size_t index(const JsonInput& json) {
-  return static_cast<std::size_t>(json.integer(0, kMost));
+  return {Mesh(std::move(axes), std::move(devices))};
 }
 
 Chunk read_chunk(const JsonInput& json) {
   const Chunk chunk{index(json.at("first_op")), index(json.at("end_op")), index(json.at("slot"))};
   json.reject_unknown_fields();
   return chunk;
-}
-
-OpLayout read_layout(const JsonInput& json) {
-  OpLayout layout{.op = json.required<std::string>("op")};
-  for (const auto& [dim, axes] : json.at("work").fields()) {
-    layout.work[dim] = axes.list<std::string>();
-  }
-  if (const auto steps = json.find("input_relayout")) {
-    layout.input_relayout = steps->list<std::string>();
-  }
-  if (const auto steps = json.find("relayout")) layout.relayout = steps->list<std::string>();
-  if (const auto steps = json.find("gradient_relayout")) {
-    layout.gradient_relayout = steps->list<std::string>();
-  }
-  json.reject_unknown_fields();
-  return layout;
 }
 
 std::vector<RecomputeSegment> read_segments(const JsonInput& json) {
@@ -203,7 +283,8 @@ std::vector<OrderEntry> read_order(const JsonInput& json) {
 
 }  // namespace
 
-std::string plan_text(const Plan& plan) {
+std::string plan_text(const Plan& plan, const std::vector<Dim>& dims) {
+  const PlanNames names(plan.slots.front().mesh, dims);
   Json json = {{"format", kFormat},
                {"version", kVersion},
                {"model", {{"name", plan.model.name}, {"hash", plan.model.hash}}},
@@ -214,12 +295,16 @@ std::string plan_text(const Plan& plan) {
                {"global_batch", plan.global_batch},
                {"sequence", plan.sequence},
                {"micro_batch", plan.micro_batch},
-               {"zero", plan.zero},
+               {"batch_axes", names.json(plan.batch_axes)},
+               {"state",
+                {{"optimizer", names.json(plan.state.optimizer)},
+                 {"gradients", names.json(plan.state.gradients)},
+                 {"weights", names.json(plan.state.weights)}}},
                {"bucket_bytes", plan.bucket.value()},
                {"overlap_gradients", plan.overlap_gradients},
                {"prefetch", plan.prefetch},
                {"reshard", plan.reshard}};
-  json["slots"] = json["chunks"] = json["layouts"] = json["order"] = Json::array();
+  json["slots"] = json["chunks"] = json["ops"] = json["order"] = Json::array();
   json["recompute"] = segments_json(plan.recompute);
   if (!plan.offload.empty()) json["offload"] = offload_json(plan.offload);
   if (plan.offload_optimizer) json["offload_optimizer"] = true;
@@ -228,12 +313,12 @@ std::string plan_text(const Plan& plan) {
     json["chunks"].push_back(
         {{"first_op", chunk.first_op}, {"end_op", chunk.end_op}, {"slot", chunk.slot}});
   }
-  for (const OpLayout& layout : plan.layouts) json["layouts"].push_back(layout_json(layout));
+  for (const OpPlan& op : plan.ops) json["ops"].push_back(names.json(op));
   for (const auto& order : plan.order) json["order"].push_back(order_text(order));
   return json.dump(2) + "\n";
 }
 
-Plan read_plan(const JsonInput& json) {
+Plan read_plan(const JsonInput& json, const std::vector<Dim>& dims) {
   const JsonInput format = json.at("format");
   if (!format.is_string() || format.as<std::string>() != kFormat) {
     format.fail_expected(fmt::format("\"{}\"", kFormat));
@@ -249,7 +334,6 @@ Plan read_plan(const JsonInput& json) {
   plan.global_batch = json.at("global_batch").integer(1, kMost);
   plan.sequence = json.at("sequence").integer(1, kMost);
   plan.micro_batch = json.at("micro_batch").integer(1, kMost);
-  plan.zero = static_cast<int>(json.at("zero").integer(0, 3));
   plan.bucket = Bytes(json.at("bucket_bytes").integer(1, kMost));
   plan.overlap_gradients = json.required<bool>("overlap_gradients");
   plan.prefetch = json.at("prefetch").integer(0, kMost);
@@ -258,9 +342,14 @@ Plan read_plan(const JsonInput& json) {
   for (const JsonInput& chunk : json.at("chunks").elements()) {
     plan.chunks.push_back(read_chunk(chunk));
   }
-  for (const JsonInput& layout : json.at("layouts").elements()) {
-    plan.layouts.push_back(read_layout(layout));
-  }
+  if (plan.slots.empty()) json.at("slots").fail_expected("at least one slot");
+  const PlanNames names(plan.slots.front().mesh, dims);
+  plan.batch_axes = names.read_axes(json.at("batch_axes"));
+  const JsonInput state = json.at("state");
+  plan.state = {names.read_axes(state.at("optimizer")), names.read_axes(state.at("gradients")),
+                names.read_axes(state.at("weights"))};
+  state.reject_unknown_fields();
+  for (const JsonInput& op : json.at("ops").elements()) plan.ops.push_back(names.read_op(op));
   plan.recompute = read_segments(json.at("recompute"));
   if (const auto offload = json.find("offload")) plan.offload = read_offload(*offload);
   if (const auto optimizer = json.find("offload_optimizer")) {

@@ -50,7 +50,7 @@ EngineOptions engine_of(const SoftwareStep& step) {
 
 // Devices that share the optimizer state of a weight.
 std::int64_t optimizer_owners(const Plan& plan) {
-  return plan.zero > 0 ? axis_size(plan.slots.front(), "dp") : 1;
+  return plan.slots.front().mesh.size(plan.state.optimizer);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "simulator/lowering/check_plan.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "costmodel/model/graph_file.h"
@@ -14,6 +15,21 @@ using Problems = std::vector<std::string>;
 
 Plan good_plan() { return small_plan("dp=2,tp=2,pp=2,microbatch=1", small_gpt(), 4); }
 
+// The slot with another device at a position.
+void set_device(Plan& plan, std::size_t slot, std::size_t position, std::size_t device) {
+  std::vector<DeviceId> devices = plan.slots[slot].mesh.devices();
+  devices[position] = DeviceId(device);
+  plan.slots[slot].mesh = Mesh(plan.slots[slot].mesh.axes(), devices);
+}
+
+DimId dim_named(const Model& model, const std::string& name) {
+  const auto found = std::ranges::find(model.dims, name, &Dim::name);
+  REQUIRE(found != model.dims.end());
+  return DimId(static_cast<std::size_t>(found - model.dims.begin()));
+}
+
+const AxisId kDp(0), kTp(1);
+
 Problems problems_of(const Plan& plan) { return check_plan(plan, small_gpt(), test_cluster()); }
 
 }  // namespace
@@ -22,7 +38,7 @@ TEST_CASE("everything wrong with a plan is listed at once") {
   Plan plan = good_plan();
   plan.micro_batch = 3;
   plan.sequence = 17;
-  plan.slots[1].devices[0] = DeviceId(0);
+  set_device(plan, 1, 0, 0);
   CHECK(problems_of(plan) ==
         Problems{"device 0 stands twice",
                  "a global batch of 4 cannot be cut into dp=2 times micro-batches of 3",
@@ -66,9 +82,13 @@ TEST_CASE("each mistake in a plan is said in words") {
       },
       {"the plan was made for another cluster: old of hash 0, not h100:8x8 of hash " +
        good.cluster.hash});
-  check([](Plan& p) { p.slots[0].devices.pop_back(); },
-        {"slot 0: its axes have 4 places for 3 devices"});
-  check([](Plan& p) { p.slots[1].devices[3] = DeviceId(64); }, {"device 64: the cluster has 64"});
+  check([](Plan& p) { p.slots.clear(); }, {"there are no slots"});
+  check(
+      [](Plan& p) {
+        p.slots[1].mesh = Mesh({{"dp", 4}, {"tp", 1}}, p.slots[1].mesh.devices());
+      },
+      {"slot 1: a mesh that differs from slot 0's is not lowered yet"});
+  check([](Plan& p) { set_device(p, 1, 3, 64); }, {"device 64: the cluster has 64"});
   check([](Plan& p) { p.chunks[1].first_op += 1; },
         {"chunk 1: ops 31 to 59, expected them to start at 30"});
   check([](Plan& p) { p.recompute = {{.first_op = 28, .end_op = 32}}; },
@@ -93,17 +113,29 @@ TEST_CASE("each mistake in a plan is said in words") {
         p.gradient_precision = Precision::BF16;
       },
       {"gradients in bf16: expected fp32 or fp16"});
-  check([](Plan& p) { p.layouts[0].op = "layers.*.none"; },
-        {"layout layers.*.none: the model has no such op"});
+  check([](Plan& p) { p.ops.push_back({.op = "layers.*.none"}); },
+        {"op layers.*.none: the model has no such op"});
   check(
       [](Plan& p) {
-        p.layouts[1].work = {{"hiden", {"tp"}}};
-        p.layouts[1].gradient_relayout = {};
+        p.ops.push_back({.op = "layers.*.attention.norm", .range = OpRange{70, 90}});
       },
-      {"layout layers.*.attention.qkv: no dimension hiden"});
-  check([](Plan& p) { p.layouts[1].gradient_relayout = {"all_gather tp"}; },
-        {"layout layers.*.attention.qkv: gradient_relayout: expected \"all_reduce tp\", other "
-         "steps are not lowered yet"});
+      {"op layers.*.attention.norm: ops 70 to 90, the model has 59"});
+  check(
+      [](Plan& p) {
+        p.ops.push_back({.op = "layers.*.attention.norm"});
+        p.ops.back().work[dim_named(small_gpt(), "batch")].axes = {kTp};
+      },
+      {"op layers.*.attention.norm: batch over tp=2: the batch is cut by batch_axes"});
+  check([](Plan& p) { p.batch_axes = {kDp, kDp}; }, {"batch_axes: an axis stands twice"});
+  check([](Plan& p) { p.state.optimizer = {kTp}; },
+        {"state: axis tp does not repeat all weights with other samples"});
+  check(
+      [](Plan& p) {
+        p.state.optimizer = {kDp};
+        p.state.weights = {kDp};
+      },
+      {"state: expected gradients and weights over no axes or the optimizer's, and weights only "
+       "with gradients: other ways are not lowered yet"});
   check([](Plan& p) { p.order[0].pop_back(); },
         {"slot 0: chunk 0 needs one forward and one backward (or I and W once each) of "
          "micro-batch 1"});
@@ -121,9 +153,49 @@ TEST_CASE("each mistake in a plan is said in words") {
   check([](Plan& p) { p.chunks[1].slot = 0; }, {"slot 1: no chunk is on it"});
   check([](Plan& p) { std::reverse(p.order[1].begin(), p.order[1].end()); },
         {"the orders of the slots wait for each other in a circle"});
-  check([](Plan& p) { p.layouts.erase(p.layouts.begin() + 1); },
-        {"op layers.*.attention.split: reads heads split otherwise than it is produced, which is "
-         "not lowered yet"});
+}
+
+TEST_CASE("steps that do not lead from what is kept to what is read are refused") {
+  const auto problems = [](const std::string& op, const std::function<void(OpPlan&)>& spoil) {
+    Plan plan = good_plan();
+    const auto found = std::ranges::find(plan.ops, op, &OpPlan::op);
+    REQUIRE(found != plan.ops.end());
+    spoil(*found);
+    return problems_of(plan);
+  };
+  const std::string qkv = "layers.*.attention.qkv", out = "layers.*.attention.output";
+  // What qkv leaves to be summed the norm before it hands on, where it meets what is whole.
+  CHECK(problems(qkv, [](OpPlan& op) { op.relayouts.input_gradients.clear(); }) ==
+        Problems{"op layers.*.attention.norm: input_gradients 0: expected steps to "
+                 "[batch/dp, sequence, hidden], found ones to [batch/dp, sequence, hidden] sum "
+                 "over tp"});
+  CHECK(
+      problems(out, [](OpPlan& op) { op.relayouts.outputs.clear(); }) ==
+      Problems{"op layers.*.attention.output: outputs 0: devices need the sum of what each leaves "
+               "as [batch/dp, sequence, hidden] sum over tp"});
+  CHECK(
+      problems(out,
+               [](OpPlan& op) { op.relayouts.outputs[0].push_back(op.relayouts.outputs[0][0]); }) ==
+      Problems{"op layers.*.attention.output: outputs 0: its steps cannot be taken from "
+               "[batch/dp, sequence, hidden] sum over tp",
+               "op layers.*.attention.output: outputs 0: devices need the sum of what each leaves "
+               "as [batch/dp, sequence, hidden] sum over tp"});
+  // Its reader wants heads that nobody cut.
+  const auto without = problems(qkv, [](OpPlan& op) { op = {.op = op.op}; });
+  REQUIRE_FALSE(without.empty());
+  CHECK(without.front() ==
+        "op layers.*.attention.split: inputs 0: expected steps to [batch/dp, sequence, three, "
+        "heads/tp, "
+        "head_size], found ones to [batch/dp, sequence, three, heads, head_size]");
+}
+
+TEST_CASE("the last of several entries that name an op counts, by range too") {
+  Plan plan = good_plan();
+  const OpPlan qkv = *std::ranges::find(plan.ops, "layers.*.attention.qkv", &OpPlan::op);
+  plan.ops.insert(plan.ops.begin(), {.op = qkv.op});
+  CHECK(problems_of(plan) == Problems{});
+  plan.ops.push_back({.op = qkv.op, .range = OpRange{0, 1}});  // no such op there
+  CHECK(problems_of(plan) == Problems{});
 }
 
 TEST_CASE("cuts that are not lowered are refused, and an order that leaves a chunk out") {

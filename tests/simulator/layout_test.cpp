@@ -27,7 +27,7 @@ std::vector<std::vector<ShardRange>> shards(const Sharding& sharding, const Mesh
   return all;
 }
 
-using Shards = std::vector<std::vector<ShardRange>>;
+using AllShards = std::vector<std::vector<ShardRange>>;
 
 }  // namespace
 
@@ -72,20 +72,21 @@ TEST_CASE("the groups along any axes hold each device once, at its joint coordin
 }
 
 TEST_CASE("shards are as even as can be, the first ones larger") {
-  CHECK(shards({.axes = {a}}, mesh_of({4}), 10) == Shards{{{0, 3}}, {{3, 3}}, {{6, 2}}, {{8, 2}}});
-  CHECK(shards({.axes = {a}}, mesh_of({4}), 2) == Shards{{{0, 1}}, {{1, 1}}, {}, {}});
+  CHECK(shards({.axes = {a}}, mesh_of({4}), 10) ==
+        AllShards{{{0, 3}}, {{3, 3}}, {{6, 2}}, {{8, 2}}});
+  CHECK(shards({.axes = {a}}, mesh_of({4}), 2) == AllShards{{{0, 1}}, {{1, 1}}, {}, {}});
 }
 
 TEST_CASE("a dimension is cut axis by axis, major to minor") {
   const Mesh mesh = mesh_of({2, 2});
-  CHECK(shards({.axes = {a, b}}, mesh, 10) == Shards{{{0, 3}}, {{3, 2}}, {{5, 3}}, {{8, 2}}});
+  CHECK(shards({.axes = {a, b}}, mesh, 10) == AllShards{{{0, 3}}, {{3, 2}}, {{5, 3}}, {{8, 2}}});
   // S10, which Colossal-AI cannot represent.
-  CHECK(shards({.axes = {b, a}}, mesh, 8) == Shards{{{0, 2}}, {{4, 2}}, {{2, 2}}, {{6, 2}}});
+  CHECK(shards({.axes = {b, a}}, mesh, 8) == AllShards{{{0, 2}}, {{4, 2}}, {{2, 2}}, {{6, 2}}});
 }
 
 TEST_CASE("a zigzag shard pairs an early range with its mirror image") {
   CHECK(shards({{a}, ShardOrder::Zigzag}, mesh_of({2}), 8) ==
-        Shards{{{0, 2}, {6, 2}}, {{2, 2}, {4, 2}}});
+        AllShards{{{0, 2}, {6, 2}}, {{2, 2}, {4, 2}}});
   // Under a causal mask position p attends to p + 1 positions: every shard has the same work.
   const Mesh mesh = mesh_of({2, 4});
   for (const auto& shard : shards({{a, b}, ShardOrder::Zigzag}, mesh, 64)) {

@@ -1,9 +1,10 @@
 #include <catch2/catch.hpp>
 
-#include "simulator/lowering/op_sharding.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/placement.h"
+#include "simulator/lowering/planned_graph.h"
 #include "simulator/lowering/program_writer.h"
+#include "simulator/lowering/step_end.h"
 #include "simulator/lowering/weight_buckets.h"
 #include "tests/flat_transfer.h"
 #include "tests/simulator/small_plans.h"
@@ -28,12 +29,12 @@ std::size_t op_named(const PlannedGraph& planned, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("shares cover a length once, the first ones being larger") {
+TEST_CASE("parts cover a length once, the first ones being larger") {
   for (const std::int64_t length : {1, 7, 12, 50257}) {
     for (const std::int64_t parts : {1, 2, 3, 7}) {
       std::int64_t next = 0;
       for (std::int64_t part = 0; part < parts; ++part) {
-        const Share share = share_of(length, part, parts);
+        const ShardRange share = part_of({0, length}, parts, part);
         CHECK(share.start == next);
         CHECK((share.size == length / parts || share.size == length / parts + 1));
         next += share.size;
@@ -41,8 +42,8 @@ TEST_CASE("shares cover a length once, the first ones being larger") {
       CHECK(next == length);
     }
   }
-  CHECK(share_of(10, 0, 4).size == 3);
-  CHECK(share_of(10, 3, 4).size == 2);
+  CHECK(part_of({0, 10}, 4, 0).size == 3);
+  CHECK(part_of({0, 10}, 4, 3).size == 2);
 }
 
 // dp=2, tp=2, pp=2: devices 0-3 are the first stage; tensor-parallel neighbours are adjacent.
@@ -50,10 +51,12 @@ TEST_CASE("devices have their place in the mesh") {
   const Plan plan = small_plan("dp=2,tp=2,pp=2,microbatch=1", small_gpt(), 4);
   const Placement placement(plan, DeviceId(6));
   CHECK(placement.slot() == 1);
-  CHECK(placement.coordinate("dp") == 1);
-  CHECK(placement.coordinate("tp") == 0);
-  CHECK(placement.group("tp") == devices({6, 7}));
-  CHECK(placement.group("dp") == devices({4, 6}));
+  const AxisId dp(0), tp(1);
+  CHECK(placement.coordinates() == std::vector<std::int64_t>{1, 0});
+  CHECK(placement.group({tp}) == devices({6, 7}));
+  CHECK(placement.group({dp}) == devices({4, 6}));
+  CHECK(placement.group({tp, dp}) == devices({4, 6, 5, 7}));
+  CHECK(placement.index_along({tp, dp}) == 1);
   CHECK(placement.peer(0) == DeviceId(2));
 }
 
@@ -62,18 +65,35 @@ TEST_CASE("ops are split as the plan says and tensors as their producers leave t
   const Plan plan = small_plan("tp=2,microbatch=3", model, 3);
   const PlannedGraph planned = plan_graph(model, plan);
   const Placement second(plan, DeviceId(1));
-  const OpSharding sharding(planned, plan, second);
+  const Shards shards(planned, plan, second);
   const std::size_t qkv = op_named(planned, "layers.0.attention.qkv");
   const GraphOp& op = planned.graph.ops[qkv];
-  CHECK(sharding.weight_sizes(qkv, op.weights[0]) == std::vector<std::int64_t>{24, 3, 2, 6});
-  CHECK(sharding.weight_place(qkv, op.weights[0])[2] == GlobalExtent{2, 4});
-  CHECK(sharding.sizes(op.outputs[0]) == std::vector<std::int64_t>{3, 8, 3, 2, 6});
-  CHECK(sharding.sizes(op.inputs[0]) == std::vector<std::int64_t>{3, 8, 24});
+  const Layout& weight = planned.op(qkv).layouts.weights[0];
+  CHECK(shards.sizes(weight) == std::vector<std::int64_t>{24, 3, 2, 6});
+  CHECK(shards.place(weight)[2] == GlobalExtent{2, 4});
+  const auto kept = [&](TensorId tensor) { return planned.tensors[tensor.index()]; };
+  CHECK(shards.sizes(kept(op.outputs[0])) == std::vector<std::int64_t>{3, 8, 3, 2, 6});
+  CHECK(shards.sizes(kept(op.inputs[0])) == std::vector<std::int64_t>{3, 8, 24});
   // 37 words over two devices: 19 and 18.
-  const std::size_t logits = op_named(planned, "head.logits");
-  CHECK(sharding.sizes(planned.graph.ops[logits].outputs[0]) ==
-        std::vector<std::int64_t>{3, 8, 18});
-  CHECK(sharding.place(planned.graph.ops[logits].outputs[0])[2] == GlobalExtent{19, 37});
+  const TensorId logits = planned.graph.ops[op_named(planned, "head.logits")].outputs[0];
+  CHECK(shards.sizes(kept(logits)) == std::vector<std::int64_t>{3, 8, 18});
+  CHECK(shards.place(kept(logits))[2] == GlobalExtent{19, 37});
+}
+
+TEST_CASE("gradients are summed over the axes they are partial in") {
+  const Model model = small_gpt();
+  const Plan plan = small_plan("dp=2,tp=2,sequence_parallel=true,microbatch=1", model, 2);
+  const PlannedGraph planned = plan_graph(model, plan);
+  const AxisId dp(0), tp(1);
+  CHECK(planned.replica_axes == std::vector{dp});
+  const auto axes = [&](const std::string& name, std::size_t weight) {
+    return planned.gradient_axes(op_named(planned, name), weight);
+  };
+  CHECK(axes("layers.0.attention.qkv", 0) == std::vector{dp});
+  CHECK(axes("layers.0.attention.norm", 0) == std::vector{dp, tp});
+  // Positions have no batch: what the sum with the tokens leaves partial reaches their table.
+  CHECK(axes("embedding.positions", 0) == std::vector{dp, tp});
+  CHECK(axes("embedding.tokens", 0) == std::vector{dp});
 }
 
 TEST_CASE("buckets hold every weight once, last ops first, within their size") {
@@ -81,24 +101,25 @@ TEST_CASE("buckets hold every weight once, last ops first, within their size") {
   const Plan plan = small_plan("dp=2,zero=1,microbatch=1,bucket=8 KiB", model, 2);
   const PlannedGraph planned = plan_graph(model, plan);
   const Placement placement(plan, DeviceId(1));
-  const OpSharding sharding(planned, plan, placement);
-  Program program{.device = DeviceId(1), .precision = plan.precision};
-  const WeightBuckets weights = add_weights(program, planned, plan, placement, sharding);
+  const WeightBuckets weights = cut_buckets(planned, plan, placement);
   std::int64_t held = 0;
-  for (const Bucket& bucket : weights.buckets) {
+  for (std::size_t b = 0; b < weights.buckets.size(); ++b) {
+    const Bucket& bucket = weights.buckets[b];
     std::int64_t count = 0;
-    for (const std::size_t shard : bucket.shards) {
-      CHECK(program.weights[shard].offset == count);
-      count += element_count(dense_operand(program.weights[shard].sizes));
+    for (const BucketWeight& weight : bucket.weights) {
+      CHECK(weight.offset == count);
+      count += element_count(dense_operand(weight.sizes));
     }
     held += count;
-    CHECK((bucket.shards.size() == 1 || Bytes(8 * count) <= plan.bucket));
+    CHECK((bucket.weights.size() == 1 || Bytes(8 * count) <= plan.bucket));
     CHECK(bucket.count == (count + 1) / 2 * 2);  // a multiple of dp
     CHECK(bucket.own_first == bucket.count / 2);
-    CHECK(program.buffers[bucket.first_moment->index()].count == bucket.count / 2);
+    CHECK(state_buffer(weights, b, StateKind::FirstMoment, plan).count == bucket.count / 2);
+    CHECK(state_buffer(weights, b, StateKind::Gradients, plan).count == bucket.count);
   }
   CHECK(held == count_parameters(model).total);
-  CHECK(program.weights[weights.buckets.front().shards.front()].name == "lm_head.weight");
+  const WeightId first = weights.buckets.front().weights.front().weight;
+  CHECK(planned.graph.weights[first.index()].name == "lm_head.weight");
 }
 
 // With stages of one unit, forward m of stage s starts at m + s until gradients come back.
@@ -124,10 +145,9 @@ TEST_CASE("tasks are put in the order of their keys, and wait across lanes only"
   const Kernel make{.kind = KernelKind::Load, .operands = {write}, .name = "make"};
   const Kernel copy{.kind = KernelKind::Sum, .operands = {read, write}, .name = "copy"};
   // Added out of order: copy b from a, then make a and all-reduce it.
-  writer.add_kernel_task(copy, {a, b}, {2, 0, 0});
-  writer.add_transfer_task(flat({.group = devices({0, 1})}, 4), a, {1, 0, 0});
-  writer.add_kernel_task(make, {a}, {0, 0, 0});
-  writer.add_transfer_task(flat({.group = devices({0})}, 4), a, {3, 0, 0});  // alone: nothing
+  writer.add_task(copy, {a, b}, {2, 0, 0});
+  writer.add_task(flat({.group = devices({0, 1})}, 4), {a, a}, {1, 0, 0});
+  writer.add_task(make, {a}, {0, 0, 0});
   writer.finish();
   REQUIRE(program.tasks.size() == 3);
   CHECK(program.lanes.size() == 2);

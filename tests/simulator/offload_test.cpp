@@ -207,7 +207,7 @@ TEST_CASE("a plan with offload survives save and load") {
   const Plan plan = small_plan("pp=2,offload=activations+optimizer", model, 4, kSequence);
   CHECK(plan.offload_optimizer);
   CHECK_FALSE(plan.offload.empty());
-  CHECK(read_plan(JsonInput::parse(plan_text(plan), "plan")) == plan);
+  CHECK(read_plan(JsonInput::parse(plan_text(plan, model.dims), "plan"), model.dims) == plan);
 }
 
 TEST_CASE("what cannot be on the host is refused in words") {

@@ -14,7 +14,7 @@ namespace meshwright {
 namespace {
 
 std::string sample() {
-  return plan_text(small_plan("dp=2,tp=2,pp=2,microbatch=1", small_gpt(), 4));
+  return plan_text(small_plan("dp=2,tp=2,pp=2,microbatch=1", small_gpt(), 4), small_gpt().dims);
 }
 
 void check_refused(const std::string& from, const std::string& to, const std::string& message) {
@@ -22,7 +22,7 @@ void check_refused(const std::string& from, const std::string& to, const std::st
   const auto at = text.find(from);
   REQUIRE(at != std::string::npos);
   text.replace(at, from.size(), to);
-  CHECK_THROWS_WITH(read_plan(JsonInput::parse(text, "p.json")), message);
+  CHECK_THROWS_WITH(read_plan(JsonInput::parse(text, "p.json"), small_gpt().dims), message);
 }
 
 }  // namespace
@@ -32,40 +32,52 @@ TEST_CASE("a plan file survives reading and writing to the byte") {
     const RandomChoices choices = random_choices();
     const Model model = small_gpt();
     const Plan plan = small_plan(choices.text, model, choices.global_batch);
-    const std::string text = plan_text(plan);
-    const Plan read = read_plan(JsonInput::parse(text, "p.json"));
+    const std::string text = plan_text(plan, small_gpt().dims);
+    const Plan read = read_plan(JsonInput::parse(text, "p.json"), small_gpt().dims);
     RC_ASSERT(read == plan);
-    RC_ASSERT(plan_text(read) == text);
+    RC_ASSERT(plan_text(read, small_gpt().dims) == text);
   }));
 }
 
 TEST_CASE("a bad plan file is refused with file, field and reason") {
   check_refused("meshwright-plan", "plan",
                 "p.json: format: expected \"meshwright-plan\", found \"plan\"");
-  check_refused("\"version\": 1", "\"version\": 9",
-                "p.json: version: expected a whole number from 1 to 1, found 9");
+  check_refused("\"version\": 2", "\"version\": 9",
+                "p.json: version: expected a whole number from 2 to 2, found 9");
   check_refused("\"fp64\"", "\"fp65\"",
                 "p.json: precision: expected bf16, fp16, fp32, fp64 or fp8, found \"fp65\"");
-  check_refused("\"zero\": 0", "\"zero\": 4",
-                "p.json: zero: expected a whole number from 0 to 3, found 4");
+  check_refused("\"optimizer\": []", "\"optimizer\": [\"cp\"]",
+                "p.json: state.optimizer[0]: expected an axis of the slots, found \"cp\"");
+  check_refused("\"optimizer\": []", "\"optimiser\": []",
+                "p.json: state: the field \"optimizer\" is missing");
+  check_refused("\"heads\": [", "\"haeds\": [", "p.json: ops[1].work: the model has no haeds");
+  check_refused("all_reduce tp", "all_reduce",
+                "p.json: ops[0].outputs.0[0]: expected a step such as \"all_gather tp "
+                "sequence\", found \"all_reduce\"");
   check_refused("\"prefetch\": 1", "\"prefetch\": -1",
                 "p.json: prefetch: expected a whole number from 0 to 1099511627776, found -1");
-  check_refused("\"zero\": 0", "\"zerro\": 0", "p.json: the field \"zero\" is missing");
+  check_refused("\"prefetch\": 1", "\"prefetsh\": 1", "p.json: the field \"prefetch\" is missing");
   check_refused("\"devices\": \"0-3\"", "\"devices\": \"3-0\"",
                 "p.json: slots[0].devices: expected devices such as \"0-7,16\", found \"3-0\"");
+  check_refused("\"devices\": \"0-3\"", "\"devices\": \"0-2\"",
+                "p.json: slots[0]: its axes have 4 places for 3 devices");
+  check_refused("\"devices\": \"0-3\"", "\"devices\": \"0-2,1\"",
+                "p.json: slots[0]: device 1 stands twice");
   check_refused("F0.0", "X0.0",
                 "p.json: order[0]: expected entries such as F0.3 (forward of chunk 0, micro-batch "
                 "3), found \"X0.0\"");
   check_refused("\"slot\": 0", "\"slot\": 0, \"x\": 1",
                 "p.json: chunks[0]: unknown field \"x\"; known here: end_op, first_op, slot");
-  check_unreadable_files(
-      [](const std::filesystem::path& file) { read_plan(JsonInput::read(file)); });
+  check_unreadable_files([](const std::filesystem::path& file) {
+    read_plan(JsonInput::read(file), small_gpt().dims);
+  });
 }
 
 TEST_CASE("every prefix of a plan file is refused") {
   const std::string text = sample();
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
-    CHECK_THROWS_AS(read_plan(JsonInput::parse(text.substr(0, length), "p.json")), InputError);
+    CHECK_THROWS_AS(read_plan(JsonInput::parse(text.substr(0, length), "p.json"), small_gpt().dims),
+                    InputError);
   }
 }
 
@@ -112,7 +124,7 @@ TEST_CASE("a wrong short form names the key") {
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
   refused("pd=2",
-          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, microbatch, "
+          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, shard, microbatch, "
           "virtual_stages, layers, sequence_parallel, schedule, recompute, rerun_all, offload, "
           "bucket, overlap, "
           "prefetch, reshard, kernels, gradients");

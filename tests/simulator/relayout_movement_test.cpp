@@ -120,8 +120,9 @@ Moved carry_out(const RelayoutStep& step, const State& before, const Layout& lay
   const bool alone = step.kind == RelayoutKind::Slice;
   for (const DeviceId device : mesh.devices()) {
     const std::vector<DeviceId> group = alone ? std::vector{device} : mesh.group(device, step.axes);
-    moved.state[device] = receive(group, before, places_of(step.result, mesh, sizes, device),
-                                  device, reduction, moved.traffic);
+    moved.state[device] =
+        receive(group, before, places_of(*layout_after(step, layout), mesh, sizes, device), device,
+                reduction, moved.traffic);
   }
   return moved;
 }
@@ -174,7 +175,7 @@ TEST_CASE("the steps of a path move a tensor into the layout they promise") {
     Layout layout = without_trivial_axes(from, mesh);
     for (const RelayoutStep& step : path->steps) {
       state = carry_out(step, state, layout, mesh, tensor.sizes).state;
-      layout = step.result;
+      layout = *layout_after(step, layout);
       check_state(state, layout, mesh, tensor.sizes);
     }
     check_state(state, to, mesh, tensor.sizes);
@@ -190,10 +191,10 @@ TEST_CASE("every step is right from every layout and needs no more than its tran
         layout, {.axes = {a, b}, .orders = {ShardOrder::Contiguous, ShardOrder::Zigzag}});
     RC_PRE(!steps.empty());
     const RelayoutStep step = steps[*between<std::size_t>(0, steps.size())];
-    RC_ASSERT(!fault_of(step.result, mesh));
+    RC_ASSERT(!fault_of(*layout_after(step, layout), mesh));
     const Moved moved =
         carry_out(step, start(layout, mesh, tensor.sizes), layout, mesh, tensor.sizes);
-    check_state(moved.state, step.result, mesh, tensor.sizes);
+    check_state(moved.state, *layout_after(step, layout), mesh, tensor.sizes);
     const auto transfers = transfers_of(step, layout, mesh, tensor, mesh.devices()[0]);
     RC_ASSERT(transfers.empty() == (step.kind == RelayoutKind::Slice));
     if (transfers.empty()) {
@@ -232,10 +233,10 @@ TEST_CASE("a reduce-scatter, then a gather, leaves everywhere what an all-reduce
     const Mesh mesh = mesh_of({*between<std::int64_t>(2, 5), 2});
     const MovedTensor tensor{{2 * mesh.size(a), 3}};
     const Layout from = partial(cut({{}, {}}), {a});
-    const Layout middle = cut({{a}, {}}), to = cut({{}, {}});
-    const RelayoutStep scatter{RelayoutKind::ReduceScatter, {a}, std::nullopt, 0, middle};
-    const RelayoutStep gather{RelayoutKind::AllGather, {a}, 0, std::nullopt, to};
-    const RelayoutStep reduce{RelayoutKind::AllReduce, {a}, std::nullopt, std::nullopt, to};
+    const Layout middle = cut({{a}, {}});
+    const RelayoutStep scatter{.kind = RelayoutKind::ReduceScatter, .axes = {a}, .to = DimId(0)};
+    const RelayoutStep gather{.kind = RelayoutKind::AllGather, .axes = {a}, .from = DimId(0)};
+    const RelayoutStep reduce{.kind = RelayoutKind::AllReduce, .axes = {a}};
     const State before = start(from, mesh, tensor.sizes);
     const Moved first = carry_out(scatter, before, from, mesh, tensor.sizes);
     const Moved second = carry_out(gather, first.state, middle, mesh, tensor.sizes);

@@ -53,7 +53,7 @@ Seconds sum_of_steps(const std::vector<RelayoutStep>& steps, Layout from, const 
   Seconds total;
   for (const RelayoutStep& step : steps) {
     total += time_of(step, from, mesh, tensor, costs);
-    from = step.result;
+    from = *layout_after(step, from);
   }
   return total;
 }
@@ -64,7 +64,8 @@ double exhaustive(const Layout& from, const Layout& to, int most, const StepChoi
   double best = from == to ? 0 : std::numeric_limits<double>::infinity();
   if (most == 0) return best;
   for (const RelayoutStep& step : steps_from(from, choices)) {
-    const double rest = exhaustive(step.result, to, most - 1, choices, mesh, tensor, costs);
+    const double rest =
+        exhaustive(*layout_after(step, from), to, most - 1, choices, mesh, tensor, costs);
     if (!std::isfinite(rest)) continue;
     best = std::min(best, time_of(step, from, mesh, tensor, costs).value() + rest);
   }
@@ -74,7 +75,7 @@ double exhaustive(const Layout& from, const Layout& to, int most, const StepChoi
 bool arrives(const Layout& from, const Layout& to, int most, const StepChoices& choices) {
   if (from == to) return true;
   return most > 0 && std::ranges::any_of(steps_from(from, choices), [&](const RelayoutStep& step) {
-           return arrives(step.result, to, most - 1, choices);
+           return arrives(*layout_after(step, from), to, most - 1, choices);
          });
 }
 
@@ -149,8 +150,8 @@ TEST_CASE("a shard moves from one dimension to another by all-to-all") {
   const Layout from = cut({{a}, {}}), to = cut({{}, {a}});
   const RelayoutPath path = cheapest(mesh, {{8, 8}}, from, to, kTypical);
   CHECK(kinds(path) == Kinds{AllToAll});
-  const std::vector<RelayoutStep> by_hand = {{AllGather, {a}, 0, std::nullopt, cut({{}, {}})},
-                                             {Slice, {a}, std::nullopt, 1, to}};
+  const RelayoutSteps by_hand = {{.kind = AllGather, .axes = {a}, .from = DimId(0)},
+                                 {.kind = Slice, .axes = {a}, .to = DimId(1)}};
   CHECK(path.time < sum_of_steps(by_hand, from, mesh, {{8, 8}}, kTypical));
   // Several axes move together and keep their order.
   const Mesh square = mesh_of({2, 2});
@@ -309,7 +310,7 @@ TEST_CASE("there is a path to every layout without pending reductions, and it is
     const auto path = cheapest_relayout(mesh, tensor, from, to, kTypical);
     RC_ASSERT(path.has_value());
     const Layout start = without_trivial_axes(from, mesh);
-    const Layout& end = path->steps.empty() ? start : path->steps.back().result;
+    const std::optional<Layout> end = layout_after(path->steps, start);
     RC_ASSERT(end == without_trivial_axes(to, mesh));
     RC_ASSERT(path->time == sum_of_steps(path->steps, start, mesh, tensor, kTypical));
   }));
@@ -327,7 +328,7 @@ TEST_CASE("no path of any steps is cheaper") {
       const auto steps = steps_from(to, choices);
       if (steps.empty()) break;
       walk.push_back(steps[*between<std::size_t>(0, steps.size())]);
-      to = walk.back().result;
+      to = *layout_after(walk.back(), to);
     }
     for (const CostModel* costs : {&kBytes, &kTypical}) {
       const auto path = cheapest_relayout(mesh, tensor, from, to, *costs);

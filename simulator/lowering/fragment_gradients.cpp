@@ -1,0 +1,166 @@
+// Gradients of a fragment's tensors: sums of what their readers contribute.
+
+#include <algorithm>
+#include <cassert>
+
+#include "simulator/lowering/fragment_writer.h"
+
+namespace meshwright {
+
+void FragmentWriter::receive_gradient(const Message& message) {
+  if (!needs_gradient(message.tensor)) return;
+  if (edges_ == FragmentEdges::Given) {
+    // All that ops outside contribute is one gradient.
+    if (gradients_[message.tensor].whole) return;
+    const View view = new_gradient(message.tensor);
+    fragment_.buffers[view.buffer.index()].buffer.persistent = true;
+    add_whole(message.tensor, view);
+    return;
+  }
+  const View view = new_gradient(message.tensor);
+  receive(view, message);
+  add_whole(message.tensor, view);
+}
+
+View FragmentWriter::new_gradient(TensorId tensor) {
+  return new_view("d " + graph().tensors[tensor.index()].name,
+                  shards_.sizes(planned_.tensors[tensor.index()]));
+}
+
+bool FragmentWriter::is_piece(TensorId tensor) const {
+  const std::size_t producer = planned_.producer[tensor.index()];
+  return producer < graph().ops.size() && range_.contains(producer) &&
+         graph().ops[producer].kind == OpKind::Split;
+}
+
+View FragmentWriter::whole_target(TensorId tensor) {
+  if (!is_piece(tensor)) return new_gradient(tensor);
+  const std::size_t producer = planned_.producer[tensor.index()];
+  const GraphOp& split = graph().ops[producer];
+  GradientSum& sum = gradients_[split.inputs[0]];
+  if (!sum.whole) sum.whole = new_gradient(split.inputs[0]);
+  const auto found = std::find(split.outputs.begin(), split.outputs.end(), tensor);
+  return piece_of(*sum.whole, producer, static_cast<std::size_t>(found - split.outputs.begin()));
+}
+
+FragmentWriter::Pending* FragmentWriter::find_pending(std::size_t op, std::size_t input) {
+  const TensorId tensor = graph().ops[op].inputs[input];
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::input_gradients, input);
+  const Layout& layout = layouts(op).input_gradients[input];
+  for (Pending& pending : gradients_[tensor].pending) {
+    if (pending.layout == layout && pending.steps == steps) return &pending;
+  }
+  return nullptr;
+}
+
+FragmentWriter::GradientTarget FragmentWriter::gradient_target(std::size_t op, std::size_t input) {
+  const TensorId tensor = graph().ops[op].inputs[input];
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::input_gradients, input);
+  if (steps.empty()) {
+    const std::optional<View> known = gradients_[tensor].whole;
+    return {whole_target(tensor), known};
+  }
+  const Pending* pending = find_pending(op, input);
+  const std::optional<View> known = pending ? std::optional(pending->view) : std::nullopt;
+  const bool in_place =
+      std::ranges::all_of(steps, [&](const RelayoutStep& step) { return is_in_place(step); });
+  if (in_place) return {new_gradient(tensor), known};
+  return {new_view("d " + graph().tensors[tensor.index()].name,
+                   shards_.sizes(layouts(op).input_gradients[input]), BufferElement::Real,
+                   Component::Transfers),
+          known};
+}
+
+void FragmentWriter::set_gradient(std::size_t op, std::size_t input, const View& view) {
+  const TensorId tensor = graph().ops[op].inputs[input];
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::input_gradients, input);
+  if (steps.empty()) {
+    gradients_[tensor].whole = view;
+  } else if (Pending* pending = find_pending(op, input)) {
+    pending->view = view;
+  } else {
+    gradients_[tensor].pending.push_back({layouts(op).input_gradients[input], steps, view});
+  }
+}
+
+View FragmentWriter::separate_target(std::size_t op, std::size_t input) {
+  const TensorId tensor = graph().ops[op].inputs[input];
+  if (!planned_.steps(op, &OpRelayouts::input_gradients, input).empty()) {
+    return gradient_target(op, input).view;
+  }
+  return gradients_[tensor].whole ? new_gradient(tensor) : whole_target(tensor);
+}
+
+View FragmentWriter::repeated_target(std::size_t op, std::size_t input) {
+  const bool moves = !planned_.steps(op, &OpRelayouts::input_gradients, input).empty();
+  return moves ? gradient_target(op, input).view : new_gradient(graph().ops[op].inputs[input]);
+}
+
+void FragmentWriter::add_gradient(std::size_t op, std::size_t input, const View& view) {
+  const TensorId tensor = graph().ops[op].inputs[input];
+  if (planned_.steps(op, &OpRelayouts::input_gradients, input).empty()) {
+    return add_whole(tensor, view);
+  }
+  const Pending* pending = find_pending(op, input);
+  if (!pending) return set_gradient(op, input, view);
+  const View known = pending->view;
+  const View both = gradient_target(op, input).view;
+  emit_sum(tensor, view, known, both, view.operand, both.operand);
+  set_gradient(op, input, both);
+}
+
+void FragmentWriter::add_whole(TensorId tensor, const View& view) {
+  GradientSum& sum = gradients_[tensor];
+  if (!sum.whole) {
+    sum.whole = view;
+    return;
+  }
+  const View both = new_gradient(tensor);
+  emit_sum(tensor, view, sum.whole, both, view.operand, both.operand);
+  gradients_[tensor].whole = both;
+}
+
+void FragmentWriter::emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
+                              const View& to, const Operand& shape, const Operand& result) {
+  GraphOp name;
+  name.name = graph().tensors[tensor.index()].name;
+  KernelDraft call(KernelKind::Sum, KernelPart::InputGradient, name);
+  call.read(from, shape);
+  emit(call.addend(addend, result).write(to, result));
+}
+
+View FragmentWriter::gradient(TensorId tensor) {
+  for (const Pending& pending : std::exchange(gradients_[tensor].pending, {})) {
+    const bool in_place = std::ranges::all_of(
+        pending.steps, [&](const RelayoutStep& step) { return is_in_place(step); });
+    const View end = in_place ? pending.view : new_gradient(tensor);
+    emit_steps(pending.steps, pending.layout, pending.view, end,
+               "d " + graph().tensors[tensor.index()].name);
+    add_whole(tensor, end);
+  }
+  assert(gradients_[tensor].whole);
+  return *gradients_[tensor].whole;
+}
+
+void FragmentWriter::settle_piece(std::size_t split, std::size_t piece) {
+  const TensorId tensor = graph().ops[split].outputs[piece];
+  if (gradients_[tensor].pending.empty()) return;
+  const View finished = gradient(tensor);
+  const View target = whole_target(tensor);
+  emit_sum(tensor, finished, std::nullopt, target, finished.operand, target.operand);
+  gradients_[tensor].whole = target;
+}
+
+View FragmentWriter::output_gradient(std::size_t op) {
+  const TensorId tensor = graph().ops[op].outputs[0];
+  const View kept = gradient(tensor);
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::output_gradients, 0);
+  if (steps.empty()) return kept;
+  const std::string name = "d " + graph().tensors[tensor.index()].name;
+  const View read = new_view(name, shards_.sizes(layouts(op).outputs[0]), BufferElement::Real,
+                             Component::Transfers);
+  emit_steps(steps, planned_.tensors[tensor.index()], kept, read, name);
+  return read;
+}
+
+}  // namespace meshwright

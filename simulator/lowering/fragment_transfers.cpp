@@ -1,0 +1,176 @@
+// Transfers of a fragment: the steps of relayouts, and messages between chunks.
+
+#include <algorithm>
+#include <cassert>
+
+#include "simulator/lowering/fragment_writer.h"
+
+namespace meshwright {
+
+namespace {
+
+// Where ranges of a dimension lie in what a device holds of it, which is `held`.
+std::vector<ShardRange> places_in(const std::vector<ShardRange>& held,
+                                  const std::vector<ShardRange>& ranges) {
+  std::vector<ShardRange> places;
+  for (const ShardRange& range : ranges) {
+    std::int64_t before = 0;
+    for (const ShardRange& own : held) {
+      const bool inside = range.start >= own.start && range.start < own.start + own.size;
+      if (inside) places.push_back({before + range.start - own.start, range.size});
+      before += own.size;
+    }
+  }
+  return places;
+}
+
+// Without parts if these are equal and in order, which is what no parts stand for.
+Cut compact(Cut cut) {
+  std::int64_t next = 0;
+  for (const auto& part : cut.parts) {
+    const bool in_order =
+        part.size() == 1 && part[0].start == next && part[0].size == size_of(cut.parts.front());
+    if (!in_order) return cut;
+    next += part[0].size;
+  }
+  cut.parts.clear();
+  return cut;
+}
+
+std::size_t dim_position(const Layout& layout, DimId dim) {
+  const auto found = std::ranges::find(layout.dims, dim, &DimLayout::dim);
+  return static_cast<std::size_t>(found - layout.dims.begin());
+}
+
+TransferKind collective_of(RelayoutKind kind) {
+  switch (kind) {
+    case RelayoutKind::AllGather:
+      return TransferKind::AllGather;
+    case RelayoutKind::AllToAll:
+      return TransferKind::AllToAll;
+    case RelayoutKind::ReduceScatter:
+      return TransferKind::ReduceScatter;
+    case RelayoutKind::AllReduce:
+    case RelayoutKind::Slice:
+      break;
+  }
+  return TransferKind::AllReduce;
+}
+
+}  // namespace
+
+FragmentTask FragmentWriter::transfer_task(Transfer transfer, const View& from,
+                                           const View& to) const {
+  FragmentTask task;
+  if (transfer.kind != TransferKind::Receive) {
+    transfer.source = from.operand;
+    task.operands.push_back(from.buffer);
+  }
+  if (transfer.kind != TransferKind::Send) {
+    transfer.target = to.operand;
+    task.operands.push_back(to.buffer);
+  }
+  task.work = std::move(transfer);
+  task.phase = phase();
+  return task;
+}
+
+void FragmentWriter::all_reduce(const View& view, const std::vector<AxisId>& axes,
+                                Reduction reduction) {
+  add_task(transfer_task({.kind = TransferKind::AllReduce,
+                          .reduction = reduction,
+                          .purpose = Purpose::Tensor,
+                          .group = placement_.group(axes)},
+                         view, view));
+}
+
+void FragmentWriter::send(const View& view, const Message& message) {
+  add_task(transfer_task(
+      {.kind = TransferKind::Send,
+       .purpose = Purpose::Pipeline,
+       .group = {placement_.device(), placement_.peer(plan_.chunks[message.chunk].slot)}},
+      view, view));
+}
+
+void FragmentWriter::receive(const View& view, const Message& message) {
+  FragmentTask task = transfer_task(
+      {.kind = TransferKind::Receive,
+       .purpose = Purpose::Pipeline,
+       .group = {placement_.peer(plan_.chunks[message.chunk].slot), placement_.device()}},
+      view, view);
+  task.received = message;
+  add_task(std::move(task));
+}
+
+// How what `coarse` gives a device is shared out by `fine` among the members of a group.
+Cut FragmentWriter::cut_of(const Layout& coarse, const Layout& fine, DimId dim,
+                           const std::vector<DeviceId>& group) const {
+  Cut cut{.dim = dim_position(coarse, dim)};
+  const std::vector<ShardRange> held =
+      shards_.ranges(coarse.dims[cut.dim], placement_.coordinates());
+  for (const DeviceId member : group) {
+    const Mesh& mesh = placement_.mesh();
+    cut.parts.push_back(places_in(
+        held, shards_.ranges(fine.dims[cut.dim], mesh.coordinates_at(*mesh.find(member)))));
+  }
+  return compact(std::move(cut));
+}
+
+void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to,
+                                const std::string& name) {
+  GraphOp op;
+  op.name = name;
+  std::int64_t next = 0;
+  for (const ShardRange& range : part_of(cut, from.operand.sizes[cut.dim], 0, 1)) {
+    Operand source = from.operand, target = to.operand;
+    source.offset += range.start * source.strides[cut.dim];
+    target.offset += next * target.strides[cut.dim];
+    source.sizes[cut.dim] = target.sizes[cut.dim] = range.size;
+    KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
+    FragmentTask task = copy.read(from, source).write(to, target).task();
+    task.phase = phase();
+    add_task(std::move(task));
+    next += range.size;
+  }
+}
+
+void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, const View& from,
+                               const View& to, const std::string& name) {
+  const Layout after = *layout_after(step, before);
+  const bool alone = step.kind == RelayoutKind::Slice;
+  std::vector<DeviceId> group =
+      alone ? std::vector{placement_.device()} : placement_.group(step.axes);
+  Cut source, target;
+  if (step.to) source = cut_of(before, after, *step.to, group);
+  if (step.from) target = cut_of(after, before, *step.from, group);
+  if (alone) return emit_slice(source, from, to, name);
+  add_task(transfer_task({.kind = collective_of(step.kind),
+                          .purpose = Purpose::Tensor,
+                          .group = std::move(group),
+                          .source_cut = std::move(source),
+                          .target_cut = std::move(target)},
+                         from, to));
+}
+
+void FragmentWriter::emit_steps(const RelayoutSteps& steps, Layout layout, View view,
+                                const View& end, const std::string& name) {
+  std::size_t last_move = steps.size();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!is_in_place(steps[i])) last_move = i;
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Layout after = *layout_after(steps[i], layout);
+    if (is_in_place(steps[i])) {
+      all_reduce(view, steps[i].axes);
+    } else {
+      const View next = i == last_move ? end
+                                       : new_view(name, shards_.sizes(after), view.operand.element,
+                                                  Component::Transfers);
+      emit_step(steps[i], layout, view, next, name);
+      view = next;
+    }
+    layout = after;
+  }
+}
+
+}  // namespace meshwright

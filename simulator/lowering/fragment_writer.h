@@ -1,0 +1,209 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "simulator/lowering/view.h"
+
+namespace meshwright {
+
+// What lowering an op writes with: buffers, kernels, and the values and gradients of tensors as
+// the op reads and leaves them. Between an op's kernels and what is kept between ops stand the
+// steps of the plan, which are written here for every op alike.
+class FragmentWriter {
+ public:
+  FragmentWriter(const PlannedGraph& planned, const Plan& plan, const Placement& placement,
+                 const OpRange& range, FragmentEdges edges)
+      : planned_(planned),
+        plan_(plan),
+        placement_(placement),
+        shards_(planned, plan, placement),
+        range_(range),
+        edges_(edges) {}
+  Fragment write();
+
+  const Plan& plan() const { return plan_; }
+  const GraphOp& op(std::size_t op) const { return planned_.graph.ops[op]; }
+  const OpLayouts& layouts(std::size_t op) const { return planned_.op(op).layouts; }
+  const Shards& shards() const { return shards_; }
+  const std::vector<DimId>& dims(TensorId tensor) const {
+    return planned_.graph.tensors[tensor.index()].dims;
+  }
+  const std::vector<DimId>& dims(WeightId weight) const {
+    return planned_.graph.weights[weight.index()].dims;
+  }
+  // As a tensor is kept between ops.
+  const Layout& kept(TensorId tensor) const { return planned_.tensors[tensor.index()]; }
+  bool rerunning() const { return rerunning_; }
+
+  void emit(const KernelDraft& call);
+  View new_view(const std::string& name, std::vector<std::int64_t> sizes,
+                BufferElement element = BufferElement::Real,
+                Component component = Component::Activations);
+
+  // An op's input as the op reads it. In the backward what only gradients of weights need may be
+  // moved with these. Nothing keeps what was moved from the forward to the backward.
+  View input(std::size_t op, std::size_t input, KernelPart phase = KernelPart::InputGradient);
+  // Where the op's kernel writes a result, and what is done about it afterwards: nothing, or the
+  // plan's steps to what is kept.
+  struct Output {
+    View computed, kept;
+  };
+  Output start_output(std::size_t op);
+  // The result again, as the op's kernel computed it, for its backward.
+  View output(std::size_t op);
+  void finish_output(std::size_t op, const Output& output);
+  // A result that is there already.
+  void set_value(TensorId tensor, const View& view);
+
+  // Weights as the op's work cuts them.
+  View weight(std::size_t op, std::size_t weight);
+  View weight_gradient(std::size_t op, std::size_t weight);
+  // Whether the op's weights are trained; check_plan wants all of them or none.
+  bool trains(std::size_t op) const;
+
+  // What the forward keeps for the backward beside tensors: with the executor's kernels a view of
+  // these sizes for each name, otherwise bytes, if there are any.
+  struct Statistic {
+    const char* name;
+    std::vector<std::int64_t> sizes;
+  };
+  void keep(std::size_t op, const KeptShape& shape, const std::vector<Statistic>& statistics);
+  void set_statistics(std::size_t op, std::vector<View> views);
+  const std::vector<View>& statistics(std::size_t op) const;
+  // What the op's kernel needs while it runs.
+  void add_workspace(std::size_t op, const KeptShape& shape, KernelDraft& call);
+  void add_workspace(std::size_t op, Bytes bytes, KernelDraft& call);
+
+  // Combines what each device along these axes has of a view, in place.
+  void all_reduce(const View& view, const std::vector<AxisId>& axes,
+                  Reduction reduction = Reduction::Sum);
+  // Where the loss is summed.
+  View loss_sum();
+
+  bool needs_gradient(TensorId tensor) const {
+    return planned_.graph.tensors[tensor.index()].needs_gradient;
+  }
+  // The finished gradient of the op's result, as the op's gradients read it.
+  View output_gradient(std::size_t op);
+  // Where a kernel writes the gradient of an input, and what is known of it so far, which the
+  // kernel adds.
+  struct GradientTarget {
+    View view;
+    std::optional<View> known;
+  };
+  GradientTarget gradient_target(std::size_t op, std::size_t input);
+  void set_gradient(std::size_t op, std::size_t input, const View& view);
+  // The same for a kernel that cannot add: add_gradient does.
+  View separate_target(std::size_t op, std::size_t input);
+  // The same for an input that was repeated along dimensions of the result.
+  View repeated_target(std::size_t op, std::size_t input);
+  void add_gradient(std::size_t op, std::size_t input, const View& view);
+  // The sum along dimensions that `shape` has and `result` repeats.
+  void emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
+                const View& to, const Operand& shape, const Operand& result);
+  View new_gradient(TensorId tensor);
+
+  // Pieces of a split tensor are views of the whole, and so are their gradients.
+  View piece_of(const View& whole, std::size_t split, std::size_t piece) const;
+  // Puts what of a piece's gradient had steps to go into the whole's.
+  void settle_piece(std::size_t split, std::size_t piece);
+
+ private:
+  // One computation of tensors and of the numbers that gradients need besides.
+  struct Version {
+    const RecomputeSegment* segment = nullptr;
+    std::set<TensorId> kept = {};  // left to the version before
+    std::map<TensorId, View> values = {};
+    std::map<std::size_t, std::vector<View>> statistics = {};  // by op
+  };
+  // The gradient of a tensor as far as it has come: what lies as the tensor does, and what still
+  // has steps to go. Contributions that go the same way are added first and moved once.
+  struct Pending {
+    Layout layout;
+    RelayoutSteps steps;
+    View view;
+  };
+  struct GradientSum {
+    std::optional<View> whole;
+    std::vector<Pending> pending;
+  };
+  // An input as some op reads it.
+  struct MovedInput {
+    TensorId tensor;
+    Layout layout;
+    friend auto operator<=>(const MovedInput&, const MovedInput&) = default;
+  };
+  struct Moved {
+    View view;
+    std::size_t first_task = 0, end_task = 0;  // that moved it
+  };
+
+  const OpGraph& graph() const { return planned_.graph; }
+  // Tensors of this fragment that ops outside read, each with each of those chunks.
+  std::set<Message> find_crossings() const;
+  void forward(std::size_t op);
+  void backward(std::size_t op);
+
+  FragmentBufferId add_buffer(FragmentBuffer buffer);
+  View weight_view(const WeightOfOp& weight, const Layout& layout);
+  View new_output(TensorId tensor);
+  void add_task(FragmentTask task);
+  FragmentTask transfer_task(Transfer transfer, const View& from, const View& to) const;
+  void send(const View& view, const Message& message);
+  void receive(const View& view, const Message& message);
+  // A tensor that some op of the fragment reads: computed here, received, or loaded.
+  const View& value(TensorId tensor);
+
+  // One step of a relayout, from a view in the layout `before` to one in the layout after it.
+  void emit_step(const RelayoutStep& step, const Layout& before, const View& from, const View& to,
+                 const std::string& name);
+  void emit_slice(const Cut& cut, const View& from, const View& to, const std::string& name);
+  Cut cut_of(const Layout& coarse, const Layout& fine, DimId dim,
+             const std::vector<DeviceId>& group) const;
+  // Steps from a view to `end`; whatever lies between is there only for that.
+  void emit_steps(const RelayoutSteps& steps, Layout layout, View view, const View& end,
+                  const std::string& name);
+  bool is_in_place(const RelayoutStep& step) const { return step.kind == RelayoutKind::AllReduce; }
+  KernelPart phase() const {
+    return tasks_ == &fragment_.forward ? KernelPart::Forward : KernelPart::InputGradient;
+  }
+
+  // Opens the segments around an op whose gradients come next and closes those that are done.
+  void open_segments(std::size_t op);
+  void rerun(const RecomputeSegment& segment);
+
+  void receive_gradient(const Message& message);
+  // The finished gradient as it is kept: everything that adds to it has been computed.
+  View gradient(TensorId tensor);
+  // A piece of a split tensor writes into the whole's gradient, so the split itself has nothing to
+  // do.
+  View whole_target(TensorId tensor);
+  bool is_piece(TensorId tensor) const;
+  void add_whole(TensorId tensor, const View& view);
+  Pending* find_pending(std::size_t op, std::size_t input);
+
+  const PlannedGraph& planned_;
+  const Plan& plan_;
+  const Placement& placement_;
+  const Shards shards_;
+  const OpRange range_;
+  const FragmentEdges edges_;
+
+  Fragment fragment_;
+  std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written
+  std::map<WeightOfOp, FragmentBufferId> weights_;
+  std::optional<FragmentBufferId> loss_;
+  // What the forward computed, then what each open segment computed again, from outer to inner.
+  std::vector<Version> versions_;
+  bool rerunning_ = false;
+  std::size_t op_ = 0;                 // whose forward or gradients are being written
+  std::map<MovedInput, Moved> moved_;  // of the newest version
+  std::map<TensorId, GradientSum> gradients_;
+  std::set<Message> received_;
+};
+
+}  // namespace meshwright

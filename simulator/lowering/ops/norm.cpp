@@ -1,0 +1,84 @@
+#include "simulator/lowering/fragment_writer.h"
+#include "simulator/lowering/ops/op_lowering.h"
+
+namespace meshwright {
+namespace {
+
+KernelKind norm_kernel(const GraphOp& op) {
+  return op.kind == OpKind::LayerNorm ? KernelKind::LayerNorm : KernelKind::RmsNorm;
+}
+
+Operand rows_of(const FragmentWriter& writer, std::size_t op, const View& x) {
+  return as_matrix(x.operand, writer.dims(writer.op(op).weights[0]).size());
+}
+
+void forward_norm(FragmentWriter& writer, std::size_t op) {
+  const GraphOp& entry = writer.op(op);
+  const FragmentWriter::Output y = writer.start_output(op);
+  const View x = writer.input(op, 0);
+  const Operand shape = rows_of(writer, op, x);
+  std::vector<FragmentWriter::Statistic> names;
+  if (entry.kind == OpKind::LayerNorm) names.push_back({"mean", {shape.sizes[0]}});
+  names.push_back({"scale", {shape.sizes[0]}});
+  writer.keep(op, {.rows = shape.sizes[0]}, names);
+  KernelDraft call(norm_kernel(entry), KernelPart::Forward, entry);
+  call.read(x, shape);
+  for (std::size_t i = 0; i < entry.weights.size(); ++i) {
+    const View w = writer.weight(op, i);
+    call.read(w, as_row(w.operand));
+  }
+  call.write(y.computed, shape);
+  for (const View& kept : writer.statistics(op)) call.write(kept);
+  writer.emit(call);
+  writer.finish_output(op, y);
+}
+
+void backward_norm(FragmentWriter& writer, std::size_t op) {
+  const GraphOp& entry = writer.op(op);
+  const View dy = writer.output_gradient(op);
+  const View x = writer.input(op, 0);
+  const Operand shape = rows_of(writer, op, x);
+  const auto& kept_numbers = writer.statistics(op);
+  if (writer.needs_gradient(entry.inputs[0])) {
+    const View gain = writer.weight(op, 0);
+    const auto [dx, known] = writer.gradient_target(op, 0);
+    KernelDraft call(norm_kernel(entry), KernelPart::InputGradient, entry);
+    call.read(x, shape).read(gain, as_row(gain.operand));
+    for (const View& kept : kept_numbers) call.read(kept);
+    call.read(dy, shape).addend(known, shape);
+    writer.emit(call.write(dx, shape));
+    writer.set_gradient(op, 0, dx);
+  }
+  if (!writer.trains(op)) return;
+  KernelDraft call(norm_kernel(entry), KernelPart::WeightGradient, entry);
+  call.read(x, shape);
+  for (const View& kept : kept_numbers) call.read(kept);
+  call.read(dy, shape);
+  for (std::size_t i = 0; i < entry.weights.size(); ++i) {
+    const View dw = writer.weight_gradient(op, i);
+    call.write(dw, as_row(dw.operand));
+  }
+  writer.emit(call.computes_gradients(op, entry.weights));
+}
+
+std::optional<std::string> bias_refusal(const OpGraph&, const GraphOp& op) {
+  if (op.weights.size() == 2) return std::nullopt;
+  return "layer_norm without a bias";
+}
+
+// Every device would need statistics of whole rows.
+std::optional<std::string> norm_layout_refusal(const OpGraph& graph, const OpLayouts& layouts) {
+  if (layouts.statistics.empty()) return std::nullopt;
+  return "splitting " + graph.dims[layouts.statistics[0].dim.index()].name;
+}
+
+}  // namespace
+
+const OpLowering kNormLowering{
+    .forward = forward_norm, .backward = backward_norm, .layout_refusal = norm_layout_refusal};
+const OpLowering kLayerNormLowering{.forward = forward_norm,
+                                    .backward = backward_norm,
+                                    .form_refusal = bias_refusal,
+                                    .layout_refusal = norm_layout_refusal};
+
+}  // namespace meshwright

@@ -1,0 +1,44 @@
+#include "simulator/lowering/ops/op_lowering.h"
+
+namespace meshwright {
+
+const OpLowering* lowering_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Embedding:
+      return &kEmbeddingLowering;
+    case OpKind::Matmul:
+      return &kMatmulLowering;
+    case OpKind::LayerNorm:
+      return &kLayerNormLowering;
+    case OpKind::RmsNorm:
+      return &kNormLowering;
+    case OpKind::Attention:
+      return &kAttentionLowering;
+    case OpKind::Rope:
+      return &kRopeLowering;
+    case OpKind::Activation:
+    case OpKind::Scale:
+    case OpKind::Dropout:
+      return &kElementwiseLowering;
+    case OpKind::GatedActivation:
+      return &kGatedLowering;
+    case OpKind::Add:
+      return &kAddLowering;
+    case OpKind::Split:
+      return &kSplitLowering;
+    case OpKind::CrossEntropy:
+      return &kLossLowering;
+    case OpKind::RelativeBias:
+    case OpKind::Concat:
+    case OpKind::SelectFirst:
+    case OpKind::Router:
+    case OpKind::Dispatch:
+    case OpKind::ExpertMatmul:
+    case OpKind::Combine:
+    case OpKind::Generic:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,291 @@
+#include "simulator/lowering/planned_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "costmodel/base/input_error.h"
+
+namespace meshwright {
+namespace {
+
+OpLayouts without_trivial_axes(OpLayouts layouts, const Mesh& mesh) {
+  for (auto* list : {&layouts.inputs, &layouts.weights, &layouts.outputs, &layouts.input_gradients,
+                     &layouts.weight_gradients}) {
+    for (Layout& layout : *list) layout = meshwright::without_trivial_axes(layout, mesh);
+  }
+  std::erase_if(layouts.statistics, [&](SharedStatistics& statistics) {
+    std::erase_if(statistics.axes, [&](AxisId axis) { return mesh.size(axis) == 1; });
+    return statistics.axes.empty();
+  });
+  return layouts;
+}
+
+class GraphPlanner {
+ public:
+  GraphPlanner(const Model& model, const Plan& plan)
+      : model_(model), plan_(plan), mesh_(plan.slots.front().mesh) {
+    for (const OpPlan& op : plan.ops) by_name_[op.op].push_back(&op);
+  }
+
+  PlannedGraph run() {
+    result_.graph = unroll(model_);
+    for (const Block& block : model_.blocks) {
+      for (std::int64_t r = 0; r < block.count; ++r) {
+        for (const Op& op : block.ops) add_op(block, op);
+      }
+    }
+    link_tensors();
+    lay_out_tensors();
+    find_replica_axes();
+    return std::move(result_);
+  }
+
+ private:
+  const OpPlan* plan_of(const std::string& pattern, std::size_t op) const {
+    const auto found = by_name_.find(pattern);
+    if (found == by_name_.end()) return nullptr;
+    const auto last = std::find_if(
+        found->second.rbegin(), found->second.rend(),
+        [&](const OpPlan* entry) { return !entry->range || entry->range->contains(op); });
+    return last == found->second.rend() ? nullptr : *last;
+  }
+
+  void add_op(const Block& block, const Op& op) {
+    const OpPlan* plan = plan_of(op.name, result_.patterns.size());
+    result_.patterns.push_back(op.name);
+    const auto [known, added] = known_.try_emplace(
+        std::pair(&op, plan), static_cast<std::uint32_t>(result_.planned.size()));
+    if (added) result_.planned.push_back({plan, layouts_for(view_of(model_, block, op), plan)});
+    result_.planned_of.push_back(known->second);
+  }
+
+  OpLayouts layouts_for(const OpView& view, const OpPlan* plan) {
+    DividedWork work = plan ? plan->work : DividedWork();
+    for (std::size_t d = 0; d < model_.dims.size(); ++d) {
+      if (model_.dims[d].role == DimRole::Batch) work[DimId(d)].axes = plan_.batch_axes;
+    }
+    auto divided = layouts_of(view, model_.dims, mesh_, work);
+    if (auto* no = std::get_if<NotDivisible>(&divided)) {
+      for (std::string& reason : no->reasons) result_.problems.push_back(std::move(reason));
+      divided = layouts_of(view, model_.dims, mesh_, {});
+    }
+    return without_trivial_axes(std::move(std::get<OpLayouts>(divided)), mesh_);
+  }
+
+  void link_tensors() {
+    const OpGraph& graph = result_.graph;
+    result_.producer.assign(graph.tensors.size(), graph.ops.size());
+    result_.readers.resize(graph.tensors.size());
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      for (const TensorId t : graph.ops[i].outputs) result_.producer[t.index()] = i;
+      for (const TensorId t : graph.ops[i].inputs) result_.readers[t.index()].push_back(i);
+    }
+  }
+
+  void lay_out_tensors() {
+    const OpGraph& graph = result_.graph;
+    for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
+      const std::size_t producer = result_.producer[t];
+      if (producer < graph.ops.size()) {
+        result_.tensors.push_back(kept_output(producer, TensorId(t)));
+      } else if (!result_.readers[t].empty()) {
+        result_.tensors.push_back(wanted_input(result_.readers[t].front(), TensorId(t)));
+      } else {
+        result_.tensors.push_back(replicated(graph.tensors[t].dims));
+      }
+    }
+    for (std::size_t op = 0; op < graph.ops.size(); ++op) check_inputs(op);
+    lay_out_gradients();
+  }
+
+  Layout kept_output(std::size_t op, TensorId tensor) {
+    const auto& outputs = result_.graph.ops[op].outputs;
+    const auto position =
+        static_cast<std::size_t>(std::ranges::find(outputs, tensor) - outputs.begin());
+    const Layout& computed = result_.op(op).layouts.outputs[position];
+    auto kept = layout_after(result_.steps(op, &OpRelayouts::outputs, position), computed);
+    if (!kept) {
+      report(op, "outputs", position, "its steps cannot be taken from", computed);
+      kept = computed;
+    }
+    // A sum of the loss over replicas is the step's business, not the plan's.
+    const bool loss = result_.graph.ops[op].kind == OpKind::CrossEntropy;
+    if (kept->partial && !loss) {
+      report(op, "outputs", position, "devices need the sum of what each leaves as", *kept);
+    }
+    if (kept->partial) kept->partial.reset();
+    return *kept;
+  }
+
+  Layout wanted_input(std::size_t op, TensorId tensor) const {
+    const auto& inputs = result_.graph.ops[op].inputs;
+    const auto position =
+        static_cast<std::size_t>(std::ranges::find(inputs, tensor) - inputs.begin());
+    return result_.op(op).layouts.inputs[position];
+  }
+
+  void check_inputs(std::size_t op) {
+    const GraphOp& entry = result_.graph.ops[op];
+    for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
+      const Layout& kept = result_.tensors[entry.inputs[i].index()];
+      const Layout& wanted = result_.op(op).layouts.inputs[i];
+      const RelayoutSteps& steps = result_.steps(op, &OpRelayouts::inputs, i);
+      if (steps.empty() && kept == wanted) continue;
+      check_end(op, "inputs", i, layout_after(steps, kept), kept, wanted);
+    }
+  }
+
+  // From the last op to the first, as gradients come. A gradient lies as its tensor does, and may
+  // be partial besides where all readers leave it so.
+  void lay_out_gradients() {
+    const std::size_t count = result_.graph.ops.size();
+    result_.pending.resize(count);
+    gradients_.resize(result_.graph.tensors.size());
+    for (std::size_t op = count; op-- > 0;) {
+      for (std::size_t i = 0; i < result_.graph.ops[op].outputs.size(); ++i) read_gradient(op, i);
+      for (std::size_t i = 0; i < result_.graph.ops[op].inputs.size(); ++i) leave_gradient(op, i);
+    }
+  }
+
+  void read_gradient(std::size_t op, std::size_t output) {
+    const TensorId tensor = result_.graph.ops[op].outputs[output];
+    if (!gradients_[tensor.index()]) return;  // of the loss, or nobody needs one
+    Layout kept = result_.tensors[tensor.index()];
+    const std::vector<AxisId>& partial = *gradients_[tensor.index()];
+    if (!partial.empty()) kept.partial = Partial{.axes = partial};
+    Layout wanted = result_.op(op).layouts.outputs[output];
+    wanted.partial = kept.partial;
+    const RelayoutSteps& steps = result_.steps(op, &OpRelayouts::output_gradients, output);
+    if (!steps.empty() || kept != wanted) {
+      check_end(op, "output_gradients", output, layout_after(steps, kept), kept, wanted);
+    }
+    result_.pending[op] = partial;
+  }
+
+  void leave_gradient(std::size_t op, std::size_t input) {
+    const TensorId tensor = result_.graph.ops[op].inputs[input];
+    if (!result_.graph.tensors[tensor.index()].needs_gradient) return;
+    Layout computed = result_.op(op).layouts.input_gradients[input];
+    std::set<AxisId> axes(result_.pending[op].begin(), result_.pending[op].end());
+    if (computed.partial) axes.insert(computed.partial->axes.begin(), computed.partial->axes.end());
+    if (!axes.empty()) computed.partial = Partial{.axes = {axes.begin(), axes.end()}};
+    const RelayoutSteps& steps = result_.steps(op, &OpRelayouts::input_gradients, input);
+    const auto left = layout_after(steps, computed);
+    auto& partial = gradients_[tensor.index()];
+    Layout wanted = result_.tensors[tensor.index()];
+    if (left && !partial) {
+      partial = left->partial ? left->partial->axes : std::vector<AxisId>();
+    }
+    if (partial && !partial->empty()) wanted.partial = Partial{.axes = *partial};
+    if (left != wanted) check_end(op, "input_gradients", input, left, computed, wanted);
+  }
+
+  void check_end(std::size_t op, const char* field, std::size_t operand,
+                 const std::optional<Layout>& end, const Layout& from, const Layout& to) {
+    if (!end) {
+      report(op, field, operand, "its steps cannot be taken from", from);
+    } else if (*end != to) {
+      report(op, field, operand,
+             fmt::format("expected steps to {}, found ones to", text(to)).c_str(), *end);
+    }
+  }
+
+  void report(std::size_t op, const char* field, std::size_t operand, const char* what,
+              const Layout& layout) {
+    std::string problem = fmt::format("op {}: {} {}: {} {}", printable(result_.patterns[op]), field,
+                                      operand, what, text(layout));
+    if (std::ranges::count(result_.problems, problem) > 0) return;
+    result_.problems.push_back(std::move(problem));
+  }
+
+  std::string text(const Layout& layout) const { return layout_text(layout, mesh_, model_.dims); }
+
+  void find_replica_axes() {
+    std::optional<std::set<AxisId>> common;
+    for (std::size_t op = 0; op < result_.graph.ops.size(); ++op) {
+      const auto& weights = result_.graph.ops[op].weights;
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        if (result_.graph.weights[weights[i].index()].frozen) continue;
+        const std::vector<AxisId> axes = result_.gradient_axes(op, i);
+        if (!common) common.emplace(axes.begin(), axes.end());
+        std::erase_if(*common, [&](AxisId axis) { return std::ranges::count(axes, axis) == 0; });
+      }
+    }
+    if (common) result_.replica_axes.assign(common->begin(), common->end());
+  }
+
+  const Model& model_;
+  const Plan& plan_;
+  const Mesh& mesh_;
+  std::map<std::string_view, std::vector<const OpPlan*>> by_name_;
+  std::map<std::pair<const Op*, const OpPlan*>, std::uint32_t> known_;
+  // Of each tensor: axes its gradient is partial over; none: not known yet.
+  std::vector<std::optional<std::vector<AxisId>>> gradients_;
+  PlannedGraph result_;
+};
+
+}  // namespace
+
+std::vector<AxisId> PlannedGraph::gradient_axes(std::size_t op, std::size_t weight) const {
+  const auto& partial = this->op(op).layouts.weight_gradients[weight].partial;
+  std::set<AxisId> axes(pending[op].begin(), pending[op].end());
+  if (partial) axes.insert(partial->axes.begin(), partial->axes.end());
+  return {axes.begin(), axes.end()};
+}
+
+const RelayoutSteps& PlannedGraph::steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,
+                                         std::size_t operand) const {
+  static const RelayoutSteps none;
+  const OpPlan* plan = this->op(op).plan;
+  if (!plan) return none;
+  const auto found = (plan->relayouts.*which).find(operand);
+  return found == (plan->relayouts.*which).end() ? none : found->second;
+}
+
+PlannedGraph plan_graph(const Model& model, const Plan& plan) {
+  return GraphPlanner(model, plan).run();
+}
+
+std::int64_t Shards::whole(DimId dim) const {
+  const Dim& entry = planned_.graph.dims[dim.index()];
+  switch (entry.role) {
+    case DimRole::Fixed:
+      return entry.size;
+    case DimRole::Batch:
+      return plan_.global_batch;
+    case DimRole::Sequence:
+      return plan_.sequence;
+  }
+  return 0;
+}
+
+std::vector<ShardRange> Shards::ranges(const DimLayout& dim,
+                                       const std::vector<std::int64_t>& coordinates) const {
+  if (planned_.graph.dims[dim.dim.index()].role == DimRole::Batch) return {{0, plan_.micro_batch}};
+  return shard_at(dim.sharding, placement_.mesh(), whole(dim.dim), coordinates);
+}
+
+ShardRange Shards::range(const DimLayout& dim) const {
+  const std::vector<ShardRange> all = ranges(dim, placement_.coordinates());
+  assert(all.size() <= 1);
+  return all.empty() ? ShardRange() : all.front();
+}
+
+std::vector<std::int64_t> Shards::sizes(const Layout& layout) const {
+  std::vector<std::int64_t> sizes;
+  for (const DimLayout& dim : layout.dims) sizes.push_back(range(dim).size);
+  return sizes;
+}
+
+std::vector<GlobalExtent> Shards::place(const Layout& layout) const {
+  std::vector<GlobalExtent> place;
+  for (const DimLayout& dim : layout.dims) place.push_back({range(dim).start, whole(dim.dim)});
+  return place;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "costmodel/kernel/kernel.h"
+#include "costmodel/model/model.h"
+#include "costmodel/model/op_graph.h"
+#include "simulator/layout/op_layouts.h"
+#include "simulator/lowering/placement.h"
+#include "simulator/plan/plan.h"
+
+namespace meshwright {
+
+// What a plan makes of an op. Layouts name only axes of more than one device.
+struct PlannedOp {
+  const OpPlan* plan = nullptr;  // into the plan; none: only the batch is cut
+  OpLayouts layouts;             // of operands and gradients, as the work is divided
+};
+
+// The model op by op, with what the plan says of each op and tensor: everything that lowering
+// knows about how numbers are cut. Must not outlive the plan.
+struct PlannedGraph {
+  OpGraph graph;
+  std::vector<std::string> patterns;              // of each op: its name in the blocks
+  std::vector<PlannedOp> planned;                 // one for all repetitions that are planned alike
+  std::vector<std::uint32_t> planned_of;          // of each op: which
+  std::vector<Layout> tensors;                    // of each tensor: as it is kept between ops
+  std::vector<std::size_t> producer;              // of each tensor: its op; ops.size() for inputs
+  std::vector<std::vector<std::size_t>> readers;  // of each tensor: ops, in order
+  // Of each op: axes over which the gradients of its results are left partial, and so are those
+  // that follow from them. A tensor without the batch, such as positions, has such gradients.
+  std::vector<std::vector<AxisId>> pending;
+  // Axes over which the gradient of every trained weight is partial: those along which all of the
+  // model is repeated with other samples or tokens.
+  std::vector<AxisId> replica_axes;
+  std::vector<std::string> problems;  // what of the plan cannot be, in words
+
+  const PlannedOp& op(std::size_t op) const { return planned[planned_of[op]]; }
+  // Axes over which devices each have a part of the gradient of an op's weight.
+  std::vector<AxisId> gradient_axes(std::size_t op, std::size_t weight) const;
+  // The plan's steps for an operand; none: no steps.
+  const RelayoutSteps& steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,
+                             std::size_t operand) const;
+};
+PlannedGraph plan_graph(const Model& model, const Plan& plan);
+
+// What one device holds of layouts.
+class Shards {
+ public:
+  Shards(const PlannedGraph& planned, const Plan& plan, const Placement& placement)
+      : planned_(planned), plan_(plan), placement_(placement) {}
+
+  // Of the whole tensor or weight.
+  std::int64_t whole(DimId dim) const;
+  // Of the batch a device has one micro-batch; where it starts is known when it runs.
+  ShardRange range(const DimLayout& dim) const;
+  // What the device at these coordinates holds.
+  std::vector<ShardRange> ranges(const DimLayout& dim,
+                                 const std::vector<std::int64_t>& coordinates) const;
+  std::vector<std::int64_t> sizes(const Layout& layout) const;
+  std::vector<GlobalExtent> place(const Layout& layout) const;
+
+ private:
+  const PlannedGraph& planned_;
+  const Plan& plan_;
+  const Placement& placement_;
+};
+
+}  // namespace meshwright
