@@ -71,6 +71,7 @@ class SoftwareReader {
     plain("host_waits", step.host_waits);
     number("slow_down", step.slow_down_inside_node);
     number("slow_down", step.slow_down_across_nodes);
+    plain("overlaps_steps", step.overlaps_steps);
     number("step_s", step.step_s);
     number("owner_s", step.owner_s);
   }

@@ -30,6 +30,8 @@ struct SoftwareStep {
   bool host_waits = false;  // for receives, before it launches more
   // Of kernels while a collective of the device is under way.
   double slow_down_inside_node = 0, slow_down_across_nodes = 0;
+  // Whether what a step leaves to do, such as gathers of updated weights, may run beside the next.
+  bool overlaps_steps = false;
   double step_s = 0;   // once a step: input, logging, waiting for all devices
   double owner_s = 0;  // of a step for each owner of optimizer state: it sends what it updated
   friend bool operator==(const SoftwareStep&, const SoftwareStep&) = default;

@@ -65,9 +65,14 @@ std::vector<Seconds> launches_of(const Score& score, const Played& played, std::
   return launches;
 }
 
+// The task that is latest after itself a step before: the end of the second step alone would miss
+// what only a third would wait for.
 Seconds period_of(const Score& score, const Played& played) {
-  const Seconds added = end_of(played.steps[1]) - end_of(played.steps[0]);
-  return std::max(added, longest_lane(score, played.steps[1]));
+  Seconds longest = longest_lane(score, played.steps[1]);
+  for (std::size_t t = 0; t < played.steps[1].size(); ++t) {
+    longest = std::max(longest, played.steps[1][t].finish - played.steps[0][t].finish);
+  }
+  return longest;
 }
 
 }  // namespace

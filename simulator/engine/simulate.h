@@ -19,8 +19,9 @@ namespace meshwright {
 // The timeline has the scene's programs in their order. Without options.repeat its step ends with
 // its last task. With it, the step is played twice, tasks of the second waiting for those of the
 // first where persistent buffers make them: the timeline is that of the second step, counted from
-// its first task, and the step is how much later it ends than the first (but no shorter than what
-// any device computes in it). A task may then finish after the step: beside tasks of the next one.
+// its first task, and the step is the most that any task finishes later than in the first (but no
+// shorter than any lane is busy in it). A task may then finish after the step: beside tasks of the
+// next one.
 //
 // Time grows linearly in tasks, waits and operands, but for sorting by time. Same input, same
 // output, to the bit.

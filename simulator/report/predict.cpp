@@ -45,7 +45,7 @@ EngineOptions engine_of(const SoftwareStep& step) {
           .slow_down_across_nodes = 1 + step.slow_down_across_nodes,
           .dispatch = Seconds(step.dispatch_s),
           .host_waits = step.host_waits,
-          .repeat = true};
+          .repeat = step.overlaps_steps};
 }
 
 // Devices that share the optimizer state of a weight.

@@ -34,7 +34,7 @@ struct Setting {
 };
 
 // The one way to a setting. Prices are measured where the profile has them, else fitted for the
-// device and the software, else formulas. Steps repeat, links are shared.
+// device and the software, else formulas. Links are shared.
 Setting make_setting(const Model& model, const Cluster& cluster, const Software& software,
                      const Fits& fits, const Profile& profile = {});
 

@@ -20,7 +20,6 @@ Fits with_clock(Fits fits, double share) {
 Setting setting_of(const RunPlan& run, const Fits& fits, const Software& software) {
   Setting setting =
       make_setting(run.model, run.cluster, software, with_clock(fits, run.clock_share));
-  setting.engine.repeat = false;
   // The run says how many own optimizer state; a plan has all replicas share it.
   setting.step.step_s += setting.step.owner_s * static_cast<double>(run.optimizer_owners - 1);
   setting.step.owner_s = 0;

@@ -118,6 +118,8 @@ TEST_CASE("a software file with a mistake is refused by name") {
   CHECK(message([](Json& j) { j["software"][0]["attention"] = "fast"; }) ==
         "x.json: software[0].attention: expected unfused, fused_softmax, flash1, flash2 or newest, "
         "found \"fast\"");
+  CHECK(message([](Json& j) { j["software"][0]["kernels"] = "fast"; }) ==
+        "x.json: software[0].kernels: expected executor, flash, eager or unfused, found \"fast\"");
   CHECK(message([](Json& j) { j["software"][0]["step_s"] = -1; }) ==
         "x.json: software[0].step_s: expected a number that is not negative, found -1");
   CHECK(message([](Json& j) { j["software"][0]["attention_share"] = 2; }) ==

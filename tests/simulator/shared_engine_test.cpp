@@ -163,6 +163,21 @@ TEST_CASE("a repeated step counts what runs beside the next one once") {
   CHECK(parts.idle == 0.0_s);
 }
 
+TEST_CASE("a repeated step is as long as the slowest circle in it, also one that ends early") {
+  // a reads a weight that a transfer writes after it; z ends last but waits for nobody's last step.
+  ProgramBuilder builder(0);
+  const BufferId weight = builder.buffer("weight", 1, Component::Weights, true);
+  const TaskId a = builder.kernel({.operands = {{}}, .name = "a"}, {weight});
+  builder.transfer({.group = device_ids({0})}, "ring", {weight, weight}, {a});
+  const TaskId y = builder.kernel({.name = "y"}, {}, {}, {}, "y");
+  builder.kernel({.name = "z"}, {}, {y}, {}, "z");
+  const std::vector<Program> programs = {builder.program()};
+  const FixedCosts costs = costs_of({{"a", 1.0_s}, {"y", 5.0_s}, {"z", 4.0_s}}, 4.5_s);
+  // a and its transfer 0-1-5.5, then 5.5-6.5-11; y and z 0-5-9, then 5-10-14: z is 5 s later, and
+  // would be 5.5 s later each time once the circle has caught up.
+  CHECK(simulate(programs, costs, node_of_four(), {.repeat = true}).step == 5.5_s);
+}
+
 TEST_CASE("what is recomputed is told apart, and does not count as the model's work") {
   ProgramBuilder builder(0);
   const Kernel matmul{

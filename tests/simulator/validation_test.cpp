@@ -6,6 +6,8 @@
 
 #include "costmodel/price/fitted_costs.h"
 #include "simulator/report/predict.h"
+#include "simulator/validation/run_habits.h"
+#include "tests/bad_files.h"
 
 namespace meshwright {
 namespace {
@@ -244,6 +246,39 @@ TEST_CASE("what is recomputed selectively depends on the software") {
   CHECK(plan_of(run).choices.recompute.kind == Recompute::Selective);
   run.software = "fsdp2";
   CHECK(plan_of(run).choices.recompute.kind == Recompute::Products);
+}
+
+TEST_CASE("habits of a software are read from their table") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "published");
+  const auto habits = [&](const std::string& rows, const std::string& software) {
+    folder.write("published/software.csv", "software,dropout,selective\n" + rows);
+    return habits_of(software, folder.path());
+  };
+  CHECK(habits("a,0.1,attention\nb,,products\n", "a").dropout == 0.1);
+  CHECK_FALSE(habits("a,0.1,attention\nb,,products\n", "a").keeps_products);
+  CHECK(habits("a,0.1,attention\nb,,products\n", "b").keeps_products);
+  CHECK(habits("a,0.1,attention\n", "c").dropout == 0);
+  CHECK_THROWS_WITH(habits("a,1,attention\n", "a"),
+                    Catch::Contains("software.csv: line 2, dropout: expected a share below 1"));
+  CHECK_THROWS_WITH(
+      habits("a,0,all\n", "a"),
+      Catch::Contains("software.csv: line 2, selective: expected attention or products"));
+}
+
+TEST_CASE("what is left out of a plan is as the software has it") {
+  const auto software = shipped_software();
+  const auto choices = [&](const char* name, Precision precision) {
+    return choices_of(find_software(software, name)->plan, precision);
+  };
+  CHECK(choices("meshwright", Precision::FP16) == PlanChoices{});
+  CHECK(choices("megatron-lm", Precision::FP16).gradient_precision == Precision::FP16);
+  CHECK(choices("megatron-lm", Precision::BF16).gradient_precision == std::nullopt);
+  CHECK(choices("megatron-lm", Precision::BF16).rerun_all);
+  PlanDefaults narrow{.wide_gradients = false};
+  CHECK(choices_of(narrow, Precision::BF16).gradient_precision == Precision::BF16);
+  CHECK(choices_of(narrow, Precision::FP8).gradient_precision == Precision::BF16);
+  CHECK(choices_of(narrow, Precision::FP32).gradient_precision == std::nullopt);
 }
 
 TEST_CASE("the attention kernel is the run's own, or the software's") {
