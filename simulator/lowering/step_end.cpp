@@ -235,13 +235,24 @@ class StepEndWriter {
     return kinds;
   }
 
-  // State that is on the host comes while the bucket before is updated, and goes back after its
-  // own update.
+  // The first op that reads a bucket.
+  std::size_t first_use(std::size_t number) const {
+    std::size_t first = planned_.graph.ops.size();
+    for (const BucketWeight& weight : weights_.buckets[number].weights) {
+      for (const std::size_t op : weight.uses) first = std::min(first, op);
+    }
+    return first;
+  }
+
+  // What the next forward reads first is updated and gathered first, so that it need not wait for
+  // all. State that is on the host comes while the bucket before is updated, and goes back after
+  // its own update.
   void add_updates() {
     std::vector<std::size_t> trained;
     for (std::size_t b = 0; b < weights_.buckets.size(); ++b) {
       if (!weights_.buckets[b].frozen) trained.push_back(b);
     }
+    std::ranges::stable_sort(trained, {}, [&](std::size_t b) { return first_use(b); });
     std::vector<std::vector<StateOperand>> here(trained.size());
     for (std::size_t i = 0; i < trained.size(); ++i) {
       if (!plan_.offload_optimizer) {
