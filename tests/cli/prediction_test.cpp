@@ -143,9 +143,9 @@ TEST_CASE("simulate says of a published run what validate scores, to the bit") {
     CHECK(report.at("fits") == to_text(scored.fits));
     ++compared[source_of(run)];
   }
-  for (const char* source : {"kort", "intern", "bloom", "mpt", "vtrain-single", "vtrain-multi"}) {
+  for (const char* source : {"kort", "sc21", "mpt", "stas", "vtrain-single"}) {
     CAPTURE(source);
-    CHECK(compared[source] == cases(2, compared[source]));
+    CHECK(compared[source] >= 2);
   }
 }
 
