@@ -117,7 +117,7 @@ void add_validate_command(Command& program, Session& session) {
   command.text("--fits", options->fits, "Other fits than the shipped ones");
   command.text("--software-file", options->software,
                "Other descriptions of software than the shipped ones");
-  command.flag("--markdown", options->markdown, "Print the table as README.md has it");
+  command.flag("--markdown", options->markdown, "Print the table as docs/accuracy.md has it");
   add_json_option(command, session);
   command.runs([options, &session] { validate_runs(*options, session); });
 }

@@ -13,8 +13,8 @@ struct Validation {
   std::vector<RunOutcome> ran, failed;
 };
 
-// A table by source and device, and why runs were skipped. `markdown`: the table as README.md has
-// it.
+// A table by source and device, and why runs were skipped. `markdown`: the table as
+// docs/accuracy.md has it.
 std::string validation_text(const Validation& validation, bool markdown);
 nlohmann::ordered_json validation_json(const Validation& validation);
 // One line for each run: what was measured and what was predicted.
