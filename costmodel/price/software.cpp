@@ -26,7 +26,7 @@ AttentionKernel read_attention(const JsonInput& input) {
 
 KernelSet read_kernels(const JsonInput& input) {
   const auto kernels = parse_kernel_set(input.as<std::string>());
-  if (!kernels) input.fail_expected("executor, flash, eager or unfused");
+  if (!kernels) input.fail_expected(kernel_set_names());
   return *kernels;
 }
 

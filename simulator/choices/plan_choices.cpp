@@ -126,7 +126,7 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     parse_offload(choices, key, value);
   } else if (key == "kernels") {
     const auto kernels = parse_kernel_set(value);
-    if (!kernels) fail(key, value, "executor, flash, eager or unfused");
+    if (!kernels) fail(key, value, kernel_set_names());
     choices.kernels = *kernels;
   } else if (key == "gradients") {
     choices.gradient_precision = parse_precision(value);

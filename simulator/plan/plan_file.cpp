@@ -329,7 +329,7 @@ Plan read_plan(const JsonInput& json, const std::vector<Dim>& dims) {
   plan.gradient_precision = read_precision(json.at("gradient_precision"));
   const JsonInput kernels = json.at("kernels");
   const auto set = parse_kernel_set(kernels.as<std::string>());
-  if (!set) kernels.fail_expected("executor, flash, eager or unfused");
+  if (!set) kernels.fail_expected(kernel_set_names());
   plan.kernels = *set;
   plan.global_batch = json.at("global_batch").integer(1, kMost);
   plan.sequence = json.at("sequence").integer(1, kMost);
