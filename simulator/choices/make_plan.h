@@ -27,7 +27,8 @@ struct PlanDecisions {
   std::vector<AxisId> batch_axes;
   StateAxes state;
   std::vector<Chunk> chunks;
-  std::vector<OpPlan> ops;  // without relayouts
+  // Without relayouts, but for those of outputs that are not to be kept in the usual way.
+  std::vector<OpPlan> ops;
   // Cuts the sequence of what ops leave to be summed, between these ops and the next.
   std::optional<AxisId> sequence_axis;
   std::vector<RecomputeSegment> recompute;

@@ -51,7 +51,7 @@ class RelayoutChooser {
  private:
   static Plan without_batch(Plan plan) {
     plan.batch_axes.clear();
-    for (OpPlan& op : plan.ops) op.relayouts = {};
+    for (OpPlan& op : plan.ops) op.relayouts = {.outputs = op.relayouts.outputs};
     return plan;
   }
 
@@ -64,16 +64,20 @@ class RelayoutChooser {
       const auto& outputs = graph.ops[producer].outputs;
       const auto position =
           static_cast<std::size_t>(std::ranges::find(outputs, TensorId(t)) - outputs.begin());
-      kept_.back() = between_ops(planned_.op(producer).layouts.outputs[position]);
+      if (planned_.steps(producer, &OpRelayouts::outputs, position).empty()) {
+        kept_.back() = between_ops(planned_.op(producer).layouts.outputs[position]);
+      }
     }
   }
 
   Layout between_ops(Layout layout) const {
     if (!layout.partial) return layout;
     layout.partial.reset();
+    const bool is_free =
+        sequence_axis_ && std::ranges::count(axes_of(layout), *sequence_axis_) == 0;
     for (DimLayout& dim : layout.dims) {
       const bool sequence = model_.dims[dim.dim.index()].role == DimRole::Sequence;
-      if (sequence_axis_ && sequence && dim.sharding.axes.empty()) {
+      if (is_free && sequence && dim.sharding.axes.empty()) {
         dim.sharding.axes = {*sequence_axis_};
       }
     }
@@ -84,6 +88,7 @@ class RelayoutChooser {
     const GraphOp& entry = planned_.graph.ops[op];
     const OpLayouts& layouts = planned_.op(op).layouts;
     OpRelayouts relayouts;
+    if (const OpPlan* given = planned_.op(op).plan) relayouts.outputs = given->relayouts.outputs;
     for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
       const Layout& kept = kept_[entry.inputs[i].index()];
       add(relayouts.inputs, i, kept, layouts.inputs[i]);
@@ -93,7 +98,7 @@ class RelayoutChooser {
     if (entry.kind == OpKind::CrossEntropy) return relayouts;
     for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
       const Layout& kept = kept_[entry.outputs[i].index()];
-      add(relayouts.outputs, i, layouts.outputs[i], kept);
+      if (!relayouts.outputs.contains(i)) add(relayouts.outputs, i, layouts.outputs[i], kept);
       if (!planned_.graph.tensors[entry.outputs[i].index()].needs_gradient) continue;
       Layout read = layouts.outputs[i];
       read.partial.reset();

@@ -37,10 +37,13 @@ View FragmentWriter::whole_target(TensorId tensor) {
   if (!is_piece(tensor)) return new_gradient(tensor);
   const std::size_t producer = planned_.producer[tensor.index()];
   const GraphOp& split = graph().ops[producer];
-  GradientSum& sum = gradients_[split.inputs[0]];
-  if (!sum.whole) sum.whole = new_gradient(split.inputs[0]);
+  if (!pieces_.contains(producer)) {
+    const bool moves = !planned_.steps(producer, &OpRelayouts::input_gradients, 0).empty();
+    pieces_[producer] = moves ? gradient_target(producer, 0).view : new_gradient(split.inputs[0]);
+  }
   const auto found = std::find(split.outputs.begin(), split.outputs.end(), tensor);
-  return piece_of(*sum.whole, producer, static_cast<std::size_t>(found - split.outputs.begin()));
+  return piece_of(pieces_[producer], producer,
+                  static_cast<std::size_t>(found - split.outputs.begin()));
 }
 
 FragmentWriter::Pending* FragmentWriter::find_pending(std::size_t op, std::size_t input) {
@@ -142,13 +145,16 @@ View FragmentWriter::gradient(TensorId tensor) {
   return *gradients_[tensor].whole;
 }
 
-void FragmentWriter::settle_piece(std::size_t split, std::size_t piece) {
-  const TensorId tensor = graph().ops[split].outputs[piece];
-  if (gradients_[tensor].pending.empty()) return;
-  const View finished = gradient(tensor);
-  const View target = whole_target(tensor);
-  emit_sum(tensor, finished, std::nullopt, target, finished.operand, target.operand);
-  gradients_[tensor].whole = target;
+void FragmentWriter::join_pieces(std::size_t split) {
+  for (const TensorId tensor : graph().ops[split].outputs) {
+    if (gradients_[tensor].pending.empty()) continue;
+    const View finished = gradient(tensor);
+    const View target = whole_target(tensor);
+    emit_sum(tensor, finished, std::nullopt, target, finished.operand, target.operand);
+  }
+  if (const auto whole = pieces_.find(split); whole != pieces_.end()) {
+    add_gradient(split, 0, whole->second);
+  }
 }
 
 View FragmentWriter::output_gradient(std::size_t op) {

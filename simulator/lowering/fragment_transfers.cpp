@@ -24,8 +24,8 @@ std::vector<ShardRange> places_in(const std::vector<ShardRange>& held,
   return places;
 }
 
-// Without parts if these are equal and in order, which is what no parts stand for.
-Cut compact(Cut cut) {
+// Without parts if these are all of `size`, equal and in order, which is what no parts stand for.
+Cut compact(Cut cut, std::int64_t size) {
   std::int64_t next = 0;
   for (const auto& part : cut.parts) {
     const bool in_order =
@@ -33,6 +33,7 @@ Cut compact(Cut cut) {
     if (!in_order) return cut;
     next += part[0].size;
   }
+  if (next != size) return cut;
   cut.parts.clear();
   return cut;
 }
@@ -113,7 +114,7 @@ Cut FragmentWriter::cut_of(const Layout& coarse, const Layout& fine, DimId dim,
     cut.parts.push_back(places_in(
         held, shards_.ranges(fine.dims[cut.dim], mesh.coordinates_at(*mesh.find(member)))));
   }
-  return compact(std::move(cut));
+  return compact(std::move(cut), size_of(held));
 }
 
 void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to,

@@ -109,8 +109,9 @@ class FragmentWriter {
 
   // Pieces of a split tensor are views of the whole, and so are their gradients.
   View piece_of(const View& whole, std::size_t split, std::size_t piece) const;
-  // Puts what of a piece's gradient had steps to go into the whole's.
-  void settle_piece(std::size_t split, std::size_t piece);
+  // Makes the gradients of all pieces that of the whole: those that had steps to go are not in
+  // their place yet.
+  void join_pieces(std::size_t split);
 
  private:
   // One computation of tensors and of the numbers that gradients need besides.
@@ -179,8 +180,7 @@ class FragmentWriter {
   void receive_gradient(const Message& message);
   // The finished gradient as it is kept: everything that adds to it has been computed.
   View gradient(TensorId tensor);
-  // A piece of a split tensor writes into the whole's gradient, so the split itself has nothing to
-  // do.
+  // A piece of a split tensor writes into the whole's gradient.
   View whole_target(TensorId tensor);
   bool is_piece(TensorId tensor) const;
   void add_whole(TensorId tensor, const View& view);
@@ -203,6 +203,7 @@ class FragmentWriter {
   std::size_t op_ = 0;                 // whose forward or gradients are being written
   std::map<MovedInput, Moved> moved_;  // of the newest version
   std::map<TensorId, GradientSum> gradients_;
+  std::map<std::size_t, View> pieces_;  // by split: the gradient that its pieces are views of
   std::set<Message> received_;
 };
 

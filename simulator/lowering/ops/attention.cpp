@@ -70,11 +70,22 @@ std::optional<std::string> attention_form_refusal(const OpGraph&, const GraphOp&
   return std::nullopt;
 }
 
+// Queries that share keys stay together: a device's heads are one range of all heads.
+std::optional<std::string> attention_layout_refusal(const OpGraph& graph,
+                                                    const OpLayouts& layouts) {
+  const std::vector<DimLayout>& q = layouts.inputs[0].dims;
+  for (std::size_t i = 3; i + 1 < q.size(); ++i) {
+    if (!q[i].sharding.axes.empty()) return "splitting " + graph.dims[q[i].dim.index()].name;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const OpLowering kAttentionLowering{.forward = forward_attention,
                                     .backward = backward_attention,
                                     .takes_gaps = true,
-                                    .form_refusal = attention_form_refusal};
+                                    .form_refusal = attention_form_refusal,
+                                    .layout_refusal = attention_layout_refusal};
 
 }  // namespace meshwright

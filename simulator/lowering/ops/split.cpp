@@ -13,9 +13,7 @@ void forward_split(FragmentWriter& writer, std::size_t op) {
   }
 }
 
-void backward_split(FragmentWriter& writer, std::size_t op) {
-  for (std::size_t i = 0; i < writer.op(op).outputs.size(); ++i) writer.settle_piece(op, i);
-}
+void backward_split(FragmentWriter& writer, std::size_t op) { writer.join_pieces(op); }
 
 }  // namespace
 
