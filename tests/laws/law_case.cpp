@@ -145,6 +145,11 @@ LawCase random_law_case(std::uint32_t seed) {
   // 1, 3: what layers keep, 2, 3: the optimizer's state is on the host.
   c["offload"] = draw(0, 1) * draw(1, 3);
   c["anything_away"] = draw(0, 1) * draw(1, 1000);  // not only what layers keep
+  // Replicas in so many groups, each of which shares the state out by itself.
+  c["shard_groups"] = draw(0, 2) == 0 ? draw(2, 3) : 1;
+  if (c["shard_groups"] > 1) c["dp"] = c["shard_groups"] * draw(1, 2);
+  while (c["dp"] * c["tp"] * c["pp"] > 16) --c["pp"];
+  if (c["pp"] == 1) c["chunks"] = 1;
   return c;
 }
 
@@ -190,6 +195,7 @@ std::string choices_of(const LawCase& c) {
       c.at("recompute") == kRerunAll, c.at("stay_whole") == 0);
   text += fmt::format(",offload={}", kOffload.at(static_cast<std::size_t>(c.at("offload"))));
   if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
+  if (c.at("shard_groups") > 1) text += fmt::format(",shard={}", c.at("dp") / c.at("shard_groups"));
   return text;
 }
 
