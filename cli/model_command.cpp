@@ -48,7 +48,7 @@ void print_presets(const Session& session) {
   session.json ? print_json({{"presets", json}}) : print_text(table_text(rows, 0));
 }
 
-ProfileOptions profile_options(const ModelOptions& options, const OpGraph& graph) {
+CostOptions profile_options(const ModelOptions& options, const OpGraph& graph) {
   require_positive("--micro-batch", options.micro_batch);
   const auto precision = parse_precision(options.precision);
   if (!precision) {
@@ -73,11 +73,11 @@ void show_model(const ModelOptions& options, const Session& session) {
   }
   if (options.list) return print_presets(session);
   const OpGraph graph = model_from_option(*options.model, session);
-  const ProfileOptions profile = profile_options(options, graph);
+  const CostOptions profile = profile_options(options, graph);
   if (options.graph) write_text_file(*options.graph, graph_text(graph));
   const Model model = make_model(graph);
   try {
-    const ModelProfile result = profile_model(model, profile);
+    const ModelCosts result = model_costs(model, profile);
     session.json ? print_json(model_json(model, profile, result))
                  : print_text(model_text(model, profile, result, options.ops));
   } catch (const InputError& error) {

@@ -45,10 +45,10 @@ std::vector<std::string> work_row(const std::string& first, const std::string& s
           cell(work.temporary)};
 }
 
-std::string kinds_text(const ModelProfile& profile) {
+std::string kinds_text(const ModelCosts& profile) {
   std::map<OpKind, std::pair<std::int64_t, Work>> kinds;
-  for (const BlockProfile& block : profile.blocks) {
-    for (const OpProfile& op : block.ops) {
+  for (const BlockCosts& block : profile.blocks) {
+    for (const OpCosts& op : block.ops) {
       auto& [count, work] = kinds[op.kind];
       count += block.count;
       work += op.work * block.count;
@@ -61,12 +61,12 @@ std::string kinds_text(const ModelProfile& profile) {
   return table_text(rows, 2);
 }
 
-std::string blocks_text(const ModelProfile& profile, bool with_ops) {
+std::string blocks_text(const ModelCosts& profile, bool with_ops) {
   TableRows rows = {work_header("block, once", "count")};
-  for (const BlockProfile& block : profile.blocks) {
+  for (const BlockCosts& block : profile.blocks) {
     rows.push_back(work_row(printable(block.name), fmt::format("x {}", block.count), block.work));
     if (!with_ops) continue;
-    for (const OpProfile& op : block.ops) {
+    for (const OpCosts& op : block.ops) {
       rows.push_back(work_row("  " + printable(op.name), std::string(to_text(op.kind)), op.work));
     }
   }
@@ -74,11 +74,11 @@ std::string blocks_text(const ModelProfile& profile, bool with_ops) {
   return table_text(rows, 2);
 }
 
-Flops model_flops(const ModelProfile& profile) {
+Flops model_flops(const ModelCosts& profile) {
   return profile.total.forward + profile.total.backward();
 }
 
-std::string per_token_text(const ProfileOptions& options, const ModelProfile& profile) {
+std::string per_token_text(const CostOptions& options, const ModelCosts& profile) {
   const Flops all = model_flops(profile);
   const std::int64_t samples = options.micro_batch;
   const auto each = profile.tokens ? all / *profile.tokens : all / samples;
@@ -110,8 +110,8 @@ nlohmann::ordered_json work_json(const Work& work) {
 
 }  // namespace
 
-std::string model_text(const Model& model, const ProfileOptions& options,
-                       const ModelProfile& profile, bool with_ops) {
+std::string model_text(const Model& model, const CostOptions& options, const ModelCosts& profile,
+                       bool with_ops) {
   const ParameterCount& count = profile.parameters;
   std::string text = fmt::format("{}: {} parameters ({})\n", printable(model.name),
                                  count_to_text(count.total), count.total);
@@ -134,8 +134,8 @@ std::string model_text(const Model& model, const ProfileOptions& options,
   return text;
 }
 
-nlohmann::ordered_json model_json(const Model& model, const ProfileOptions& options,
-                                  const ModelProfile& profile) {
+nlohmann::ordered_json model_json(const Model& model, const CostOptions& options,
+                                  const ModelCosts& profile) {
   nlohmann::ordered_json json = {{"name", model.name},
                                  {"parameters", profile.parameters.total},
                                  {"active_parameters", profile.parameters.active},
@@ -157,11 +157,11 @@ nlohmann::ordered_json model_json(const Model& model, const ProfileOptions& opti
   }
   json["flops_formula"] = kFormula;
   json["blocks"] = nlohmann::ordered_json::array();
-  for (const BlockProfile& block : profile.blocks) {
+  for (const BlockCosts& block : profile.blocks) {
     nlohmann::ordered_json entry = {{"name", block.name}, {"count", block.count}};
     entry.update(work_json(block.work));
     entry["ops"] = nlohmann::ordered_json::array();
-    for (const OpProfile& op : block.ops) {
+    for (const OpCosts& op : block.ops) {
       nlohmann::ordered_json line = {{"name", op.name}, {"kind", to_text(op.kind)}};
       line.update(work_json(op.work));
       entry["ops"].push_back(std::move(line));

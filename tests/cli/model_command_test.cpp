@@ -63,7 +63,7 @@ TEST_CASE("the JSON document of a model has the promised fields") {
   const json model = model_json("gpt2 --seq 1024 --micro-batch 2");
   CHECK(model.at("parameters") == 124'439'808);
   CHECK(model.at("active_parameters") == 124'439'808);
-  // Twice 2 B s (12 L h^2 + V h) + 4 B L s^2 h: see model_profile_test.
+  // Twice 2 B s (12 L h^2 + V h) + 4 B L s^2 h: see model_costs_test.
   const std::int64_t tokens = 2 * 1024;
   const std::int64_t forward =
       2 * tokens * (12ll * 12 * 768 * 768 + 50257ll * 768) + 4ll * tokens * 12 * 1024 * 768;

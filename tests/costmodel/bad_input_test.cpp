@@ -6,8 +6,8 @@
 #include "costmodel/cluster/cluster_file.h"
 #include "costmodel/model/graph_file.h"
 #include "costmodel/model/import/hugging_face.h"
+#include "costmodel/model/model_costs.h"
 #include "costmodel/model/model_name.h"
-#include "costmodel/model/model_profile.h"
 #include "tests/costmodel/mutations.h"
 #include "tests/test_scale.h"
 
@@ -28,7 +28,7 @@ void use_graph(const OpGraph& graph) {
   CHECK(count_parameters(make_model(read_graph(JsonInput::parse(graph_text(graph), "g.json")))) ==
         count_parameters(model));
   for (const KernelSet kernels : {KernelSet::Flash, KernelSet::Unfused}) {
-    profile_model(model, {.micro_batch = 2, .sequence = 3, .kernels = kernels});
+    model_costs(model, {.micro_batch = 2, .sequence = 3, .kernels = kernels});
   }
 }
 

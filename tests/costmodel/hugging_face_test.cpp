@@ -5,8 +5,8 @@
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/model/model.h"
+#include "costmodel/model/model_costs.h"
 #include "costmodel/model/model_name.h"
-#include "costmodel/model/model_profile.h"
 #include "tests/bad_files.h"
 
 namespace meshwright {

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "costmodel/model/model.h"
+#include "costmodel/model/model_costs.h"
 #include "costmodel/model/model_name.h"
-#include "costmodel/model/model_profile.h"
 
 namespace meshwright {
 namespace {
@@ -39,8 +39,8 @@ void check_counts(const Row& row, const std::string& file) {
   const Model model = make_model(read_model(file, MESHWRIGHT_DATA));
   CHECK(count_parameters(model).total == row.parameters);
   if (!row.flops) return;
-  const ModelProfile profile =
-      profile_model(model, {.micro_batch = 1, .sequence = row.sequence.value_or(1)});
+  const ModelCosts profile =
+      model_costs(model, {.micro_batch = 1, .sequence = row.sequence.value_or(1)});
   CHECK(profile.total.forward.value() == *row.flops);
   // A convolution is counted in the total alone.
   if (row.linear && *row.linear + *row.attention == *row.flops) {

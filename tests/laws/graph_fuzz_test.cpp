@@ -5,7 +5,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/model/graph_file.h"
-#include "costmodel/model/model_profile.h"
+#include "costmodel/model/model_costs.h"
 #include "executor/numerical_error.h"
 #include "simulator/classes/represent.h"
 #include "simulator/engine/simulate.h"
@@ -71,7 +71,7 @@ std::string outcome_of(const ChangedGraph& changed, std::uint32_t seed) {
   try {
     const OpGraph graph = read_graph(JsonInput::parse(changed.file.dump(), "g.json"));
     const Model model = make_model(graph);
-    profile_model(model, {.micro_batch = kBatch, .sequence = kFuzzSequence});
+    model_costs(model, {.micro_batch = kBatch, .sequence = kFuzzSequence});
     const auto one = plan_of("microbatch=4", model);
     if (!one) return "not planned";
     const auto plan = plan_of(kPlans[seed % kPlans.size()], model);

@@ -1,4 +1,4 @@
-#include "costmodel/model/model_profile.h"
+#include "costmodel/model/model_costs.h"
 
 #include <rapidcheck.h>
 
@@ -23,8 +23,8 @@ Model make(const Gpt& gpt) {
   return make_model(read_hugging_face(JsonInput::parse(config, "gpt"), "gpt"));
 }
 
-ModelProfile profile(const Gpt& gpt, KernelSet kernels) {
-  return profile_model(
+ModelCosts profile(const Gpt& gpt, KernelSet kernels) {
+  return model_costs(
       make(gpt),
       {.micro_batch = gpt.batch, .sequence = gpt.sequence, .element = 2_B, .kernels = kernels});
 }
@@ -43,7 +43,7 @@ Gpt random_gpt() {
           .batch = between(1, 5)};
 }
 
-const BlockProfile& layers_of(const ModelProfile& profile) {
+const BlockCosts& layers_of(const ModelCosts& profile) {
   REQUIRE(profile.blocks.size() == 3);
   return profile.blocks[1];
 }
@@ -96,9 +96,9 @@ TEST_CASE("blocked attention drops the score matrices for one number a row") {
 TEST_CASE("a gated layer saves its input, gate, up and product: 2 sbh + 6 sbf") {
   const Model model = make_model(read_model("llama3-8b", MESHWRIGHT_DATA));
   const std::int64_t s = 1000, h = 4096, f = 14336;
-  const ModelProfile result = profile_model(model, {.micro_batch = 1, .sequence = s});
+  const ModelCosts result = model_costs(model, {.micro_batch = 1, .sequence = s});
   Bytes saved;
-  for (const OpProfile& op : result.blocks[1].ops) {
+  for (const OpCosts& op : result.blocks[1].ops) {
     // The up projection is the first to keep the input; gate and product come from the others.
     if (op.name.find(".ffn.") != std::string::npos && op.kind != OpKind::RmsNorm) {
       saved += op.work.saved;
@@ -122,9 +122,9 @@ TEST_CASE("work is proportional to the micro-batch") {
 
 TEST_CASE("frozen weights have no gradient to compute and nothing to save for it") {
   OpGraph graph = read_model("gpt2", MESHWRIGHT_DATA);
-  const ModelProfile all = profile_model(make_model(graph), {.sequence = 128});
+  const ModelCosts all = model_costs(make_model(graph), {.sequence = 128});
   for (GraphWeight& weight : graph.weights) weight.frozen = true;
-  const ModelProfile none = profile_model(make_model(with_gradients(graph)), {.sequence = 128});
+  const ModelCosts none = model_costs(make_model(with_gradients(graph)), {.sequence = 128});
   CHECK(none.total.forward == all.total.forward);
   CHECK(none.total.backward() == Flops(0));
   CHECK(none.total.saved == 0_B);
@@ -132,9 +132,9 @@ TEST_CASE("frozen weights have no gradient to compute and nothing to save for it
 }
 
 TEST_CASE("pixels need no gradient, so the first layer of an image model has none for them") {
-  const ModelProfile vit =
-      profile_model(make_model(read_model("vit-base", MESHWRIGHT_DATA)), {.micro_batch = 1});
-  const OpProfile& patches = vit.blocks[0].ops[0];
+  const ModelCosts vit =
+      model_costs(make_model(read_model("vit-base", MESHWRIGHT_DATA)), {.micro_batch = 1});
+  const OpCosts& patches = vit.blocks[0].ops[0];
   CHECK(patches.work.forward == Flops(2ll * 196 * 768 * 768));
   CHECK(patches.work.input_gradient == Flops(0));
   CHECK(patches.work.weight_gradient == patches.work.forward);

@@ -4,8 +4,8 @@
 #include <ctime>
 
 #include "costmodel/base/presets.h"
+#include "costmodel/model/model_costs.h"
 #include "costmodel/model/model_name.h"
-#include "costmodel/model/model_profile.h"
 
 namespace meshwright {
 namespace {
@@ -19,7 +19,7 @@ double profile_ms(const std::string& name) {
   for (int i = 0; i < kTimes; ++i) {
     const double start = cpu_ms();
     const OpGraph graph = read_model(name, MESHWRIGHT_DATA);
-    profile_model(make_model(graph), {.sequence = graph.longest_sequence.value_or(4096)});
+    model_costs(make_model(graph), {.sequence = graph.longest_sequence.value_or(4096)});
     best = std::min(best, cpu_ms() - start);
   }
   return best;

@@ -10,7 +10,7 @@
 
 namespace meshwright {
 
-struct ProfileOptions {
+struct CostOptions {
   std::int64_t micro_batch = 1;
   std::int64_t sequence = 2048;
   Bytes element = 2_B;  // of weights and activations
@@ -31,22 +31,22 @@ struct Work {
   friend bool operator==(const Work&, const Work&) = default;
 };
 
-struct OpProfile {
+struct OpCosts {
   std::string name;
   OpKind kind = OpKind::Generic;
   Work work;
 };
 
-struct BlockProfile {
+struct BlockCosts {
   std::string name;
   std::int64_t count = 1;
-  std::vector<OpProfile> ops;
+  std::vector<OpCosts> ops;
   Work work;  // of one repetition
 };
 
-struct ModelProfile {
+struct ModelCosts {
   ParameterCount parameters;
-  std::vector<BlockProfile> blocks;
+  std::vector<BlockCosts> blocks;
   Work total;
   Flops linear_forward, attention_forward;
   // Of the micro-batch: what stands in the model's sequences, or none for images.
@@ -55,6 +55,6 @@ struct ModelProfile {
 
 // Symbolic: sizes only, nothing is computed. A tensor that several ops keep is counted with the
 // first of them, a tied weight with its first use.
-ModelProfile profile_model(const Model& model, const ProfileOptions& options);
+ModelCosts model_costs(const Model& model, const CostOptions& options);
 
 }  // namespace meshwright

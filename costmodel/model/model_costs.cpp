@@ -1,4 +1,4 @@
-#include "costmodel/model/model_profile.h"
+#include "costmodel/model/model_costs.h"
 
 #include <algorithm>
 #include <set>
@@ -13,20 +13,20 @@ constexpr Bytes kIndex = 8_B;
 
 class Profiler {
  public:
-  Profiler(const Model& model, const ProfileOptions& options)
+  Profiler(const Model& model, const CostOptions& options)
       : model_(model),
         options_(options),
         sizes_(model, options.micro_batch, options.sequence),
         counted_(model.shared_weights.size(), false) {}
 
-  BlockProfile profile(const Block& block, const std::vector<bool>& leaves) {
-    BlockProfile result{.name = block.name, .count = block.count, .ops = {}, .work = {}};
+  BlockCosts profile(const Block& block, const std::vector<bool>& leaves) {
+    BlockCosts result{.name = block.name, .count = block.count, .ops = {}, .work = {}};
     const std::vector<bool> saved = saved_tensors(block);
     std::vector<bool> attributed(block.tensors.size(), false);
     std::vector<bool> own(block.weights.size(), false);
     for (const Op& op : block.ops) {
       const OpView view = view_of(model_, block, op);
-      OpProfile entry{.name = op.name, .kind = op.kind, .work = {}};
+      OpCosts entry{.name = op.name, .kind = op.kind, .work = {}};
       add_parameters(entry.work, block, op, own);
       const OpFlops flops = flops_of(view, sizes_);
       entry.work.forward = flops.forward;
@@ -131,7 +131,7 @@ class Profiler {
   }
 
   const Model& model_;
-  const ProfileOptions& options_;
+  const CostOptions& options_;
   const DimSizes sizes_;
   std::vector<bool> counted_;  // shared weights
 };
@@ -149,7 +149,7 @@ std::vector<std::vector<bool>> leaving_tensors(const Model& model) {
   return leaves;
 }
 
-std::optional<std::int64_t> token_count(const Model& model, const ProfileOptions& options) {
+std::optional<std::int64_t> token_count(const Model& model, const CostOptions& options) {
   std::set<DimId> sequences;
   for (const Tensor& input : model.inputs) {
     for (const DimId dim : input.dims) {
@@ -186,15 +186,15 @@ Work operator*(Work work, std::int64_t times) {
           .temporary = work.temporary * times};
 }
 
-ModelProfile profile_model(const Model& model, const ProfileOptions& options) {
-  ModelProfile result{.parameters = count_parameters(model)};
+ModelCosts model_costs(const Model& model, const CostOptions& options) {
+  ModelCosts result{.parameters = count_parameters(model)};
   Profiler profiler(model, options);
   const auto leaves = leaving_tensors(model);
   for (std::size_t b = 0; b < model.blocks.size(); ++b) {
     result.blocks.push_back(profiler.profile(model.blocks[b], leaves[b]));
-    const BlockProfile& block = result.blocks.back();
+    const BlockCosts& block = result.blocks.back();
     result.total += block.work * block.count;
-    for (const OpProfile& op : block.ops) {
+    for (const OpCosts& op : block.ops) {
       auto& part = op.kind == OpKind::Attention ? result.attention_forward : result.linear_forward;
       part += op.work.forward * block.count;
     }
