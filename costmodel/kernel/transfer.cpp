@@ -45,7 +45,7 @@ class TransferFaults {
 
  private:
   void check_operands() {
-    if (is_pair(t_.kind) && t_.group.size() != 2) fault_ = "its group is not a pair";
+    if (is_pair(t_.kind)) check_pair();
     if (t_.source.has_value() == (t_.kind == TransferKind::Receive)) {
       fault_ = t_.source ? "it has a source" : "it has no source";
     }
@@ -58,9 +58,18 @@ class TransferFaults {
       }
     }
     if (fault_ || is_pair(t_.kind)) return;
-    if (t_.source->element != t_.target->element) fault_ = "source and target hold other numbers";
+    if (t_.source->element != t_.target->element)
+      fault_ = "source and target hold different kinds of numbers";
     if (t_.source->sizes.size() != t_.target->sizes.size()) {
       fault_ = "source and target have not the same dimensions";
+    }
+  }
+
+  void check_pair() {
+    if (t_.group.size() != 2 || t_.group[0] == t_.group[1]) {
+      fault_ = "its group is not a pair";
+    } else if ((place_ == 0) != (t_.kind == TransferKind::Send)) {
+      fault_ = place_ == 0 ? "the sender receives" : "the receiver sends";
     }
   }
 
@@ -69,8 +78,8 @@ class TransferFaults {
     if (cut.dim >= sizes.size()) {
       fault_ = fmt::format("dimension {} is not there to be cut", cut.dim);
     } else if (cut.parts.empty()) {
-      if (sizes[cut.dim] % static_cast<std::int64_t>(members) != 0)
-        fault_ = "it has no equal parts";
+      const bool even = sizes[cut.dim] % static_cast<std::int64_t>(members) == 0;
+      if (!even) fault_ = "it has no equal parts";
     } else if (cut.parts.size() != members) {
       fault_ = fmt::format("it has {} parts for {} members", cut.parts.size(), members);
     } else if (!covers_once(cut, sizes[cut.dim])) {
@@ -219,8 +228,10 @@ std::int64_t element_count(const Transfer& transfer) {
   std::vector<std::int64_t> sizes = whole_sizes(transfer);
   if (cuts_source(transfer.kind)) pad(sizes, transfer.source_cut);
   if (cuts_target(transfer.kind)) pad(sizes, transfer.target_cut);
+  // Both dimensions are whole here, and a member has one of them cut.
   const auto members = static_cast<std::int64_t>(transfer.group.size());
-  return checked_product(sizes) / (moves_dimension(transfer) ? members : 1);
+  return checked_product(sizes) /
+         (moves_dimension(transfer) ? std::max<std::int64_t>(members, 1) : 1);
 }
 
 Bytes bytes_of(const Transfer& transfer, Precision precision) {
