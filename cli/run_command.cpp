@@ -204,7 +204,8 @@ void train(const RunCommandOptions& options, const Session& session) {
       .seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};
   const RandomTokens data(options.seed, prepared.vocabulary);
   const RunResult result = run_threads(
-      prepared.programs, settings, {.steps = options.steps}, random_weights(options.seed), data, {},
+      prepared.programs, settings, {.steps = options.steps, .identity = identity_of(prepared.plan)},
+      random_weights(options.seed), data, {},
       [&](std::int64_t step, const StepResult& done) { log.add(step, done); });
   const Timeline timeline = with_waiting_idle(prepared.programs, result.timeline);
   if (options.trace) write_text_file(*options.trace, trace_text(prepared.programs, timeline));

@@ -76,8 +76,7 @@ nlohmann::ordered_json origin_json(const Plan& plan) {
 std::string programs_text(const std::vector<Program>& programs) {
   std::string text;
   for (const Program& program : programs) {
-    text += fmt::format("device {}, program {:016x}\n{}", program.device.index(), hash_of(program),
-                        program_text(program));
+    text += fmt::format("device {}\n{}", program.device.index(), program_text(program));
   }
   return text;
 }

@@ -45,6 +45,11 @@ class ThreadEndpoint : public Transport {
     network_.part(meeting);
   }
 
+  std::vector<std::string> exchange(const std::vector<DeviceId>& group,
+                                    std::string given) override {
+    return network_.exchange(group, device_, std::move(given));
+  }
+
  private:
   void send(const Transfer& transfer, Precision precision, std::byte* source) {
     auto& channel = network_.channel_of(transfer.group[0], transfer.group[1]);
@@ -85,6 +90,7 @@ void ThreadNetwork::fail(const std::string& reason) {
   if (!failure_) failure_ = reason;
   for (const auto& [group, meeting] : meetings_) meeting->changed.notify_all();
   for (const auto& [pair, channel] : channels_) channel->changed.notify_all();
+  for (const auto& [group, exchange] : exchanges_) exchange->changed.notify_all();
 }
 
 // A collective that all members have come to runs to its end, also after a failure: nobody may
@@ -135,6 +141,32 @@ ThreadNetwork::Channel& ThreadNetwork::channel_of(DeviceId sender, DeviceId rece
   auto& channel = channels_[{sender, receiver}];
   if (!channel) channel = std::make_unique<Channel>();
   return *channel;
+}
+
+std::vector<std::string> ThreadNetwork::exchange(const std::vector<DeviceId>& group,
+                                                 DeviceId device, std::string given) {
+  std::unique_lock lock(mutex_);
+  auto& known = exchanges_[group];
+  if (!known) known = std::make_unique<Exchange>();
+  Exchange& exchange = *known;
+  exchange.changed.wait(lock, [&] { return !exchange.complete || failure_; });
+  throw_if_failed();
+  const auto place = std::ranges::find(group, device) - group.begin();
+  exchange.given.resize(group.size());
+  exchange.given.at(static_cast<std::size_t>(place)) = std::move(given);
+  if (++exchange.arrived == group.size()) {
+    exchange.complete = true;
+    exchange.changed.notify_all();
+  }
+  exchange.changed.wait(lock, [&] { return exchange.complete || failure_; });
+  if (!exchange.complete) throw_if_failed();
+  std::vector<std::string> all = exchange.given;
+  if (++exchange.left == group.size()) {
+    exchange.arrived = exchange.left = 0;
+    exchange.complete = false;
+    exchange.changed.notify_all();
+  }
+  return all;
 }
 
 void ThreadNetwork::throw_if_failed() const {

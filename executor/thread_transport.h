@@ -46,6 +46,13 @@ class ThreadNetwork {
     std::deque<std::pair<Transfer, std::vector<std::byte>>> sent;
   };
 
+  struct Exchange {
+    std::condition_variable changed;
+    std::vector<std::string> given;  // by place in the group
+    std::size_t arrived = 0, left = 0;
+    bool complete = false;
+  };
+
   // Returns with all members when all are there.
   std::vector<CollectiveMember> meet(Meeting& meeting, const CollectiveMember& member,
                                      std::size_t place);
@@ -53,11 +60,14 @@ class ThreadNetwork {
   void part(Meeting& meeting);
   Meeting& meeting_of(const std::vector<DeviceId>& group);
   Channel& channel_of(DeviceId sender, DeviceId receiver);
+  std::vector<std::string> exchange(const std::vector<DeviceId>& group, DeviceId device,
+                                    std::string given);
   void throw_if_failed() const;
 
   std::mutex mutex_;  // guards everything below, and what meetings and channels hold
   std::map<std::vector<DeviceId>, std::unique_ptr<Meeting>> meetings_;
   std::map<std::pair<DeviceId, DeviceId>, std::unique_ptr<Channel>> channels_;
+  std::map<std::vector<DeviceId>, std::unique_ptr<Exchange>> exchanges_;
   std::optional<std::string> failure_;
 };
 

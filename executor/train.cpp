@@ -193,7 +193,10 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
   Steps steps(programs, options, data, stop, progress);
   const Worker::Clock clock = steady_clock();
   std::vector<std::unique_ptr<Worker>> workers(programs.size());
+  std::vector<DeviceId> devices;
+  for (const Program& program : programs) devices.push_back(program.device);
   const auto errors = run_on_threads(programs, [&](std::size_t d, Transport& transport) {
+    agree(programs[d], options.identity, devices, transport);
     workers[d] = std::make_unique<Worker>(programs[d], transport, data, clock, options.worker);
     run_device(*workers[d], d, settings, initializer, steps);
   });

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "executor/agreement.h"
 #include "executor/data_source.h"
 #include "executor/global_tensor.h"
 #include "executor/initial_weights.h"
@@ -25,6 +26,7 @@ struct StepResult {
 
 struct RunOptions {
   std::int64_t steps = 1;
+  RunIdentity identity;
   WorkerOptions worker;
   bool keep_weights = false;  // those after the last step are in the result
 };
@@ -37,10 +39,10 @@ struct RunResult {
   GlobalTensors gradients;   // of the last step before clipping, if asked for
 };
 
-// Trains with one thread per program. `settings` hold for all steps; step and loss scale are set
-// by the run, the scale to 1 / the labels that count. `stop` ends the run after a whole step.
-// `progress` is called after each step, from one thread at a time. When a device fails, the others
-// are woken and what it threw is thrown.
+// Trains with one thread per program, after all have agreed that they run the same. `settings` hold
+// for all steps; step and loss scale are set by the run, the scale to 1 / the labels that count.
+// `stop` ends the run after a whole step. `progress` is called after each step, from one thread at
+// a time. When a device fails, the others are woken and what it threw is thrown.
 RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,
                       const RunOptions& options, const Initializer& initializer,
                       const DataSource& data, std::stop_token stop = {},

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "costmodel/base/precision.h"
 #include "costmodel/kernel/transfer.h"
@@ -26,6 +28,9 @@ class Transport {
   // Receive. `buffers` are the starts of the buffers that the operands lie in, as in the task.
   virtual void run(const Transfer& transfer, Precision precision,
                    std::span<std::byte* const> buffers) = 0;
+  // What each member of a group gives, by place in the group: short texts, before a run.
+  virtual std::vector<std::string> exchange(const std::vector<DeviceId>& group,
+                                            std::string given) = 0;
 };
 
 }  // namespace meshwright

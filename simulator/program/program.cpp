@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "costmodel/base/hash.h"
-
 namespace meshwright {
 namespace {
 
@@ -58,29 +56,6 @@ std::string_view to_text(Component component) {
 
 Bytes bytes_of(const Buffer& buffer, Precision precision) {
   return bytes_per_element(buffer.element, precision) * buffer.count;
-}
-
-std::uint64_t hash_of(const Program& program) {
-  Hash hash;
-  hash.add(program_text(program));
-  for (const Kernel& kernel : program.kernels) {
-    for (const Operand& operand : kernel.operands) {
-      hash.add(static_cast<std::uint64_t>(operand.offset));
-      for (const std::int64_t size : operand.sizes) hash.add(static_cast<std::uint64_t>(size));
-      for (const std::int64_t step : operand.strides) hash.add(static_cast<std::uint64_t>(step));
-    }
-    for (const OperandRange& range : kernel.ranges) {
-      hash.add(static_cast<std::uint64_t>(range.operand));
-      hash.add(static_cast<std::uint64_t>(range.first));
-      hash.add(static_cast<std::uint64_t>(range.count));
-      hash.add(range.decay ? 1 : 0);
-    }
-  }
-  for (const Buffer& buffer : program.buffers) {
-    hash.add(static_cast<std::uint64_t>(buffer.count));
-    if (buffer.space == Space::Host) hash.add(to_text(CopyDirection::ToHost));
-  }
-  return hash.value();
 }
 
 std::string program_text(const Program& program) {

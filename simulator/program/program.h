@@ -127,9 +127,6 @@ struct Program {
   }
 };
 
-// Same on every device that runs the same plan; compared before the first step.
-std::uint64_t hash_of(const Program& program);
-
 // One line per task.
 std::string program_text(const Program& program);
 

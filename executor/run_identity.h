@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "simulator/plan/plan.h"
+
+namespace meshwright {
+
+// What a device runs, in short texts: hashes or names, compared as they are.
+struct RunIdentity {
+  std::string plan;
+  std::string model;
+  std::string build;  // of the program that runs it
+};
+RunIdentity identity_of(const Plan& plan);
+
+// The number that the linker gave the running program, different for every build of different
+// code. None: it was linked without.
+std::optional<std::string> build_id();
+
+}  // namespace meshwright
