@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "costmodel/kernel/shard_range.h"
 #include "executor/math.h"
 
 namespace meshwright {
@@ -21,13 +22,18 @@ template <class Real>
 struct RopeTable {
   std::vector<Real> cosines, sines;
 
-  RopeTable(const RopeAttributes& rope, std::int64_t first, std::int64_t positions) {
-    for (std::int64_t p = first; p < first + positions; ++p) {
-      for (std::int64_t i = 0; i < rope.rotated / 2; ++i) {
-        const double angle = static_cast<double>(p) * frequency_of(rope, i);
-        cosines.push_back(static_cast<Real>(std::cos(angle)));
-        sines.push_back(static_cast<Real>(std::sin(angle)));
-      }
+  RopeTable(const RopeAttributes& rope, const std::vector<ShardRange>& positions) {
+    for (const ShardRange& range : positions) {
+      for (std::int64_t p = range.start; p < range.start + range.size; ++p) add(rope, p);
+    }
+  }
+
+ private:
+  void add(const RopeAttributes& rope, std::int64_t position) {
+    for (std::int64_t i = 0; i < rope.rotated / 2; ++i) {
+      const double angle = static_cast<double>(position) * frequency_of(rope, i);
+      cosines.push_back(static_cast<Real>(std::cos(angle)));
+      sines.push_back(static_cast<Real>(std::sin(angle)));
     }
   }
 };

@@ -254,16 +254,19 @@ void Worker::load(const Kernel& kernel, std::byte* buffer, std::int64_t step,
   const std::size_t first = has_batch ? 1 : 0;
   const Places places(std::span(y.sizes).subspan(first), std::span(y.strides).subspan(first));
   // A device may take a part of the row.
-  const GlobalExtent part = kernel.place.at(first);
+  const DimPlace& part = kernel.place.at(first);
   std::vector<std::int32_t> values(
       static_cast<std::size_t>(places.count() / y.sizes[first] * part.size));
   for (std::int64_t r = 0; r < rows; ++r) {
     data_.read_row(kernel.name, step, has_batch ? row + r : 0, values);
     std::int32_t* to =
         reinterpret_cast<std::int32_t*>(buffer) + y.offset + (has_batch ? r * y.strides[0] : 0);
-    for (std::int64_t i = 0; i < places.count(); ++i) {
-      to[places[i]] =
-          values[static_cast<std::size_t>(i + part.start * places.count() / y.sizes[first])];
+    const std::int64_t inner = places.count() / y.sizes[first];  // of a place of the row
+    std::int64_t i = 0;
+    for (const ShardRange& range : part.ranges) {
+      for (std::int64_t from = range.start * inner; from < (range.start + range.size) * inner;) {
+        to[places[i++]] = values[static_cast<std::size_t>(from++)];
+      }
     }
   }
 }

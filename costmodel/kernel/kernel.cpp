@@ -33,6 +33,12 @@ Flops attention_flops(const Kernel& kernel) {
   return Flops(checked_add(checked_multiply(2, forward), checked_multiply(2 * pairs, q[3])));
 }
 
+bool merges(const Kernel& kernel) {
+  const bool can = kernel.kind == KernelKind::Attention ||
+                   (kernel.kind == KernelKind::Matmul && kernel.part != KernelPart::WeightGradient);
+  return can && kernel.accumulate;
+}
+
 }  // namespace
 
 Bytes bytes_per_element(BufferElement element, Precision precision) {
@@ -139,7 +145,8 @@ Flops flops_of(const Kernel& kernel) {
 Bytes bytes_of(const Kernel& kernel, Precision precision) {
   Bytes total;
   for (const Operand& operand : kernel.operands) {
-    total += bytes_per_element(operand.element, precision) * element_count(operand);
+    const Bytes bytes = bytes_per_element(operand.element, precision) * element_count(operand);
+    total += operand.written && merges(kernel) ? bytes + bytes : bytes;
   }
   return total;
 }

@@ -7,6 +7,7 @@
 
 #include "costmodel/base/precision.h"
 #include "costmodel/base/units.h"
+#include "costmodel/kernel/shard_range.h"
 #include "costmodel/model/op.h"
 
 namespace meshwright {
@@ -21,26 +22,28 @@ enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
 
 // What a kernel computes, with its operands in order: those it reads, then those it writes.
 // `addend?` is an operand of the result's shape that is added to it, there when
-// Kernel::has_addend is set. A weight gradient is added to what its operand holds when
-// Kernel::accumulate is set and replaces it otherwise. `?` marks what may be missing.
+// Kernel::has_addend is set. `+` marks parts that take Kernel::accumulate: what they write is added
+// to what its operand holds, and replaces it otherwise. An attention that accumulates has its keys
+// beside those that y and lse stand for already, as if it had had all of them at once; its
+// gradients are added, with y and lse of all keys. `?` marks what may be missing.
 //
 // kind         part            reads                              writes
 // Load         Forward         -                                  y, the input Kernel::name
 // Embedding    Forward         index [n], table [rows, f]         y [n, f], 0 for other rows
-//              WeightGradient  index [n], dy [n, f]               dtable [rows, f]
+//              WeightGradient+ index [n], dy [n, f]               dtable [rows, f]
 // LayerNorm    Forward         x [n, f], gain [f], bias [f]       y [n, f], mean [n], scale [n]
 //              InputGradient   x, gain, mean, scale, dy, addend?  dx
-//              WeightGradient  x, mean, scale, dy                 dgain [f], dbias [f]
+//              WeightGradient+ x, mean, scale, dy                 dgain [f], dbias [f]
 // RmsNorm      Forward         x [n, f], gain [f]                 y [n, f], scale [n]
 //              InputGradient   x, gain, scale, dy, addend?        dx
-//              WeightGradient  x, scale, dy                       dgain [f]
-// Matmul       Forward         x [m, k], weight [k, n], bias [n]? y [m, n]
+//              WeightGradient+ x, scale, dy                       dgain [f]
+// Matmul       Forward+        x [m, k], weight [k, n], bias [n]? y [m, n]
 //              InputGradient   weight, dy, addend?                dx
-//              WeightGradient  x, dy                              dweight [k, n], dbias [n]?
+//              WeightGradient+ x, dy                              dweight [k, n], dbias [n]?
 // Rope         Forward         x [b, s, .., d]                    y
 //              InputGradient   dy, addend?                        dx
-// Attention    Forward         q, k, v [b, s, h, d]               y [b, s, h, d], lse [b, h, s]
-//              InputGradient   q, k, v, y, lse, dy                dq, dk, dv
+// Attention    Forward+        q, k, v [b, s, h, d]               y [b, s, h, d], lse [b, h, s]
+//              InputGradient+  q, k, v, y, lse, dy                dq, dk, dv
 // Activation   Forward         x                                  y
 //              InputGradient   x, dy, addend?                     dx
 // GatedActivation Forward      gate, x                            y
@@ -50,7 +53,7 @@ enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
 // Dropout      Forward         x                                  y
 //              InputGradient   dy, addend?                        dx
 // Add          Forward         a, b                               y
-// Sum          InputGradient   dy, addend?                        dx
+// Sum          InputGradient+  dy, addend?                        dx
 // LossLargest  Forward         logits [n, v]                      largest [n]
 // LossSums     Forward         logits, label [n], largest         sums [n, 2]: of exp(x - largest),
 //                                                                 and the label's logit or 0
@@ -105,12 +108,12 @@ std::int64_t element_count(const Operand& operand);
 Operand dense_operand(std::vector<std::int64_t> sizes, BufferElement element = BufferElement::Real,
                       std::int64_t offset = 0);
 
-// Where a shard stands in its tensor, dimension by dimension. Random numbers are drawn by global
-// place, so they do not depend on how a tensor is cut.
-struct GlobalExtent {
-  std::int64_t start = 0;
-  std::int64_t size = 0;  // of the whole tensor
-  friend bool operator==(const GlobalExtent&, const GlobalExtent&) = default;
+// Where a shard stands along a dimension of its tensor. Masks, angles and random numbers go by
+// places in the whole tensor, so they do not depend on how it is cut.
+struct DimPlace {
+  std::vector<ShardRange> ranges;  // that the shard has, ascending: two where it is zigzag
+  std::int64_t size = 0;           // of the whole tensor
+  friend bool operator==(const DimPlace&, const DimPlace&) = default;
 };
 
 // Elements of an operand that is a vector: what NormLargest, NormSums and AdamW work on, which take
@@ -134,15 +137,16 @@ struct Kernel {
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
   std::vector<OperandRange> ranges;
-  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys. The first dimension's
-  // start is that of the micro-batch.
-  std::vector<GlobalExtent> place;
+  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys; the first two in one
+  // range. Where the first dimension starts is known when the micro-batch is.
+  std::vector<DimPlace> place;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
 // Multiply-adds of matrix products, two operations each.
 Flops flops_of(const Kernel& kernel);
-// Every operand read or written once.
+// Every operand read or written once, and what a product or an attention merges with read too. The
+// gradients and sums that accumulate over micro-batches are not: prices were fitted without.
 Bytes bytes_of(const Kernel& kernel, Precision precision);
 
 }  // namespace meshwright

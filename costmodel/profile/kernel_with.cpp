@@ -42,6 +42,12 @@ std::optional<std::pair<std::int64_t, std::int64_t>> head_sizes(std::string_view
   return std::pair(first, second);
 }
 
+std::vector<DimPlace> whole_places(const std::vector<std::int64_t>& sizes) {
+  std::vector<DimPlace> places;
+  for (const std::int64_t size : sizes) places.push_back({{{0, size}}, size});
+  return places;
+}
+
 std::optional<Kernel> attention_with(const ShapedKernel& shaped) {
   const auto sizes = head_sizes(shaped.kernel.variant);
   if (!sizes) return {};
@@ -56,7 +62,7 @@ std::optional<Kernel> attention_with(const ShapedKernel& shaped) {
       AttentionAttributes{.causal = shaped.kernel.variant.starts_with("causal"),
                           .scale = 0.125,
                           .dropout = shaped.kernel.variant.ends_with(kDropout) ? 0.1 : 0.0};
-  kernel.place = {{0, 1}, {0, heads}, {0, sequence}, {0, sequence}};
+  kernel.place = whole_places({1, heads, sequence, sequence});
   return kernel;
 }
 
@@ -231,7 +237,7 @@ std::optional<Kernel> kernel_with(const ShapedKernel& shaped) {
                 .attributes = *attributes};
   kernel.accumulate = shaped.kernel.variant == "accumulate";
   if (kernel.kind == KernelKind::Dropout || kernel.kind == KernelKind::Rope) {
-    for (const std::int64_t size : kernel.operands[0].sizes) kernel.place.push_back({0, size});
+    kernel.place = whole_places(kernel.operands[0].sizes);
   }
   for (std::size_t i = 0; i < written_count(kernel); ++i) {
     kernel.operands[kernel.operands.size() - 1 - i].written = true;

@@ -51,7 +51,8 @@ template <class Real>
 class ForwardPass {
  public:
   explicit ForwardPass(const KernelCall& call)
-      : places_(call),
+      : merges_(call.kernel.accumulate),
+        places_(call),
         q_(call, 0),
         k_(call, 1),
         v_(call, 2),
@@ -62,57 +63,72 @@ class ForwardPass {
   void run() {
     for (std::int64_t b = 0; b < q_.batch(); ++b) {
       for (std::int64_t h = 0; h < q_.heads(); ++h) {
-        for (std::int64_t i = 0; i < q_.sequence(); i += kTile) run_queries(b, h, i);
+        for (const SequencePiece& piece : places_.queries()) {
+          const std::int64_t end = piece.first + piece.size;
+          for (std::int64_t i = piece.first; i < end; i += kTile) {
+            run_queries({b, h, i, std::min(kTile, end - i), 0, 0, &piece});
+          }
+        }
       }
     }
   }
 
  private:
-  void run_queries(std::int64_t b, std::int64_t h, std::int64_t first) {
-    const std::int64_t queries = std::min(kTile, q_.sequence() - first);
-    const std::int64_t keys = places_.seen(first + queries - 1, k_.sequence());
+  void run_queries(const ScoreTile& queries) {
     tile_.start();
-    const std::int64_t start = places_.first_seen(first, keys) / kTile * kTile;
-    for (std::int64_t j = start; j < keys; j += kTile) {
-      add_keys(b, h, first, queries, j, std::min(kTile, keys - j));
+    if (merges_) {
+      for (std::int64_t i = 0; i < queries.queries; ++i) load_row(queries, i);
     }
-    for (std::int64_t i = 0; i < queries; ++i) store_row(b, h, first, i);
+    places_.for_each_tile(queries, [&](const ScoreTile& tile) { add_keys(tile); });
+    for (std::int64_t i = 0; i < queries.queries; ++i) store_row(queries, i);
   }
 
-  void add_keys(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t queries,
-                std::int64_t first_key, std::int64_t keys) {
-    const std::int64_t kv = h / (q_.heads() / k_.heads());
-    const Matrix<Real> scores{tile_.scores.data(), queries, keys, kTile};
-    multiply(static_cast<Real>(places_.attributes().scale), q_.rows(b, h, first, queries),
-             k_.rows(b, kv, first_key, keys).flipped(), Real(0), scores);
-    for (std::int64_t i = 0; i < queries; ++i) {
-      const KeyRange seen = places_.seen(first + i, k_.sequence(), first_key, keys);
-      places_.add_bias(h, first + i, first_key, seen, scores.data + i * kTile);
-      take_row(tile_, i, seen, keys, v_.size());
-      if (places_.attributes().dropout > 0) drop_row(b, h, first, i, first_key, seen.end);
+  void add_keys(const ScoreTile& tile) {
+    const std::int64_t kv = tile.head / (q_.heads() / k_.heads());
+    const Matrix<Real> scores{tile_.scores.data(), tile.queries, tile.keys, kTile};
+    multiply(static_cast<Real>(places_.attributes().scale),
+             q_.rows(tile.batch, tile.head, tile.first, tile.queries),
+             k_.rows(tile.batch, kv, tile.first_key, tile.keys).flipped(), Real(0), scores);
+    for (std::int64_t i = 0; i < tile.queries; ++i) {
+      const KeyRange seen = places_.seen(tile, i);
+      places_.add_bias(tile, i, seen, scores.data + i * kTile);
+      take_row(tile_, i, seen, tile.keys, v_.size());
+      if (places_.attributes().dropout > 0) drop_row(tile, i, seen.end);
     }
-    multiply(Real(1), Matrix<const Real>{scores.data, queries, keys, kTile},
-             v_.rows(b, kv, first_key, keys), Real(1),
-             Matrix<Real>{tile_.result.data(), queries, v_.size(), v_.size()});
+    multiply(Real(1), Matrix<const Real>{scores.data, tile.queries, tile.keys, kTile},
+             v_.rows(tile.batch, kv, tile.first_key, tile.keys), Real(1),
+             Matrix<Real>{tile_.result.data(), tile.queries, v_.size(), v_.size()});
   }
 
-  void drop_row(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t i,
-                std::int64_t first_key, std::int64_t seen) {
-    places_.dropout(b, h, first + i, first_key, seen, tile_.factors.data());
+  void drop_row(const ScoreTile& tile, std::int64_t i, std::int64_t seen) {
+    places_.dropout(tile, i, seen, tile_.factors.data());
     Real* row = &tile_.scores[static_cast<std::size_t>(i * kTile)];
     for (std::int64_t j = 0; j < seen; ++j) row[j] *= tile_.factors[static_cast<std::size_t>(j)];
   }
 
-  void store_row(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t i) {
+  // What is there stands for keys whose exponentials add up to exp(lse): relative to lse, to 1.
+  void load_row(const ScoreTile& queries, std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    const Real log_sum = lse_.at(queries.batch, queries.head, queries.first + i);
+    if (log_sum == -std::numeric_limits<Real>::infinity()) return;  // of no keys at all
+    tile_.largest[at] = log_sum;
+    tile_.sum[at] = 1;
+    std::copy_n(y_.row(queries.batch, queries.head, queries.first + i), v_.size(),
+                &tile_.result[at * static_cast<std::size_t>(v_.size())]);
+  }
+
+  void store_row(const ScoreTile& queries, std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     const Real* result = &tile_.result[at * static_cast<std::size_t>(v_.size())];
-    Real* y = y_.row(b, h, first + i);
+    Real* y = y_.row(queries.batch, queries.head, queries.first + i);
     // A query that sees no key has no scores to share out.
     const Real factor = tile_.sum[at] > 0 ? 1 / tile_.sum[at] : Real(0);
     for (std::int64_t c = 0; c < v_.size(); ++c) y[c] = result[c] * factor;
-    lse_.at(b, h, first + i) = tile_.largest[at] + std::log(tile_.sum[at]);
+    lse_.at(queries.batch, queries.head, queries.first + i) =
+        tile_.largest[at] + std::log(tile_.sum[at]);
   }
 
+  const bool merges_;
   AttentionPlaces places_;
   Heads<const Real> q_, k_, v_;
   Heads<Real> y_;

@@ -28,27 +28,28 @@ void map_rows(const Rows<const Real>& a, const Rows<const Real>& b, const Rows<R
   }
 }
 
-// Where the first column of a row stands in the whole tensor, in row-major order.
+// Where a row starts in the whole tensor, in row-major order.
 class GlobalRows {
  public:
   explicit GlobalRows(const KernelCall& call, const Operand& x) : x_(x), place_(call.kernel.place) {
     assert(place_.size() == x.sizes.size());
-    place_[0].start = call.batch_row;
+    place_[0].ranges = {{call.batch_row, x.sizes[0]}};
   }
   std::uint64_t operator[](std::int64_t row) const {
-    std::uint64_t index = static_cast<std::uint64_t>(place_.back().start);
+    std::uint64_t index = 0;
     auto stride = static_cast<std::uint64_t>(place_.back().size);
     for (std::size_t i = place_.size() - 1; i-- > 0;) {
-      index += stride * static_cast<std::uint64_t>(place_[i].start + row % x_.sizes[i]);
+      index += stride * static_cast<std::uint64_t>(place_at(place_[i], row % x_.sizes[i]));
       stride *= static_cast<std::uint64_t>(place_[i].size);
       row /= x_.sizes[i];
     }
     return index;
   }
+  const std::vector<ShardRange>& columns() const { return place_.back().ranges; }
 
  private:
   const Operand& x_;
-  std::vector<GlobalExtent> place_;
+  std::vector<DimPlace> place_;
 };
 
 template <class Real>
@@ -60,14 +61,16 @@ void drop(const KernelCall& call, std::size_t from, std::size_t to, bool has_add
   const auto y = call.rows<Real>(to);
   const auto addend = call.rows<const Real>(has_addend ? from + 1 : from);
   for (std::int64_t r = 0; r < y.count(); ++r) {
-    const std::uint64_t first = global[r];
     const Real *in = x[r], *added = addend[r];
     Real* out = y[r];
-    for (std::int64_t c = 0; c < y.columns; ++c) {
-      const auto factor = static_cast<Real>(
-          dropout_factor(key, first + static_cast<std::uint64_t>(c), probability));
-      const Real kept = in[c * x.step] * factor;
-      out[c * y.step] = has_addend ? added[c * addend.step] + kept : kept;
+    std::int64_t c = 0;
+    for (const ShardRange& range : global.columns()) {
+      std::uint64_t place = global[r] + static_cast<std::uint64_t>(range.start);
+      for (const std::int64_t end = c + range.size; c < end; ++c, ++place) {
+        const auto factor = static_cast<Real>(dropout_factor(key, place, probability));
+        const Real kept = in[c * x.step] * factor;
+        out[c * y.step] = has_addend ? added[c * addend.step] + kept : kept;
+      }
     }
   }
 }

@@ -48,6 +48,16 @@ class Places {
   std::vector<PlacesDim> dims_;
 };
 
+// The place in the whole tensor of a shard's place along a dimension.
+inline std::int64_t place_at(const DimPlace& dim, std::int64_t place) {
+  for (const ShardRange& range : dim.ranges) {
+    if (place < range.size) return range.start + place;
+    place -= range.size;
+  }
+  assert(false);
+  return 0;
+}
+
 // All dimensions but the last are rows.
 template <class T>
 struct Rows {

@@ -50,12 +50,19 @@ void matmul_forward(const KernelCall& call) {
   const bool has_bias = call.operand_count() == 4;
   const auto x = call.dense_rows<const Real>(0);
   const auto y = call.dense_rows<Real>(has_bias ? 3 : 2);
+  const bool adds = call.kernel.accumulate;
   if (has_bias) {
     const auto bias = call.vector<const Real>(2);
-    for (std::int64_t r = 0; r < y.count(); ++r) std::ranges::copy(bias, y[r]);
+    for (std::int64_t r = 0; r < y.count(); ++r) {
+      if (adds) {
+        for (std::size_t c = 0; c < bias.size(); ++c) y[r][c] += bias[c];
+      } else {
+        std::ranges::copy(bias, y[r]);
+      }
+    }
   }
-  multiply(Real(1), row_matrix(x), weight_matrix<const Real>(call, 1), Real(has_bias ? 1 : 0),
-           row_matrix(y));
+  multiply(Real(1), row_matrix(x), weight_matrix<const Real>(call, 1),
+           Real(has_bias || adds ? 1 : 0), row_matrix(y));
 }
 
 template <class Real>

@@ -10,7 +10,7 @@ void turn(const KernelCall& call, Real direction, bool has_addend) {
   const auto& sizes = call.operand(0).sizes;
   assert(sizes.size() >= 3 && call.kernel.place.size() == sizes.size());
   assert(rope.rotated % 2 == 0 && rope.rotated <= sizes.back());
-  const RopeTable<Real> table(rope, call.kernel.place[1].start, sizes[1]);
+  const RopeTable<Real> table(rope, call.kernel.place[1].ranges);
   const auto x = call.dense_rows<const Real>(0);
   const auto addend = call.dense_rows<const Real>(has_addend ? 1 : 0);
   const auto y = call.dense_rows<Real>(has_addend ? 2 : 1);

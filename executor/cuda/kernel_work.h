@@ -234,7 +234,7 @@ class KernelWork {
   bool add_rope(int direction) {
     const auto& rope = attributes<RopeAttributes>();
     const auto& sizes = call_.operand(0).sizes;
-    const RopeTable<Real> table(rope, call_.kernel.place[1].start, sizes[1]);
+    const RopeTable<Real> table(rope, call_.kernel.place[1].ranges);
     const Rope<Stored> work{in(0),
                             addend(),
                             machine_.keep(table.cosines),

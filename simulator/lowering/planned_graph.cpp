@@ -278,14 +278,24 @@ ShardRange Shards::range(const DimLayout& dim) const {
 
 std::vector<std::int64_t> Shards::sizes(const Layout& layout) const {
   std::vector<std::int64_t> sizes;
-  for (const DimLayout& dim : layout.dims) sizes.push_back(range(dim).size);
+  for (const DimLayout& dim : layout.dims) {
+    sizes.push_back(size_of(ranges(dim, placement_.coordinates())));
+  }
   return sizes;
 }
 
-std::vector<GlobalExtent> Shards::place(const Layout& layout) const {
-  std::vector<GlobalExtent> place;
-  for (const DimLayout& dim : layout.dims) place.push_back({range(dim).start, whole(dim.dim)});
+std::vector<DimPlace> Shards::place(const Layout& layout) const {
+  std::vector<DimPlace> place;
+  for (const DimLayout& dim : layout.dims) {
+    place.push_back({ranges(dim, placement_.coordinates()), whole(dim.dim)});
+  }
   return place;
+}
+
+std::vector<GlobalExtent> Shards::extents(const Layout& layout) const {
+  std::vector<GlobalExtent> extents;
+  for (const DimLayout& dim : layout.dims) extents.push_back({range(dim).start, whole(dim.dim)});
+  return extents;
 }
 
 }  // namespace meshwright

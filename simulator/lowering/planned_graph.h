@@ -10,6 +10,7 @@
 #include "simulator/layout/op_layouts.h"
 #include "simulator/lowering/placement.h"
 #include "simulator/plan/plan.h"
+#include "simulator/program/program.h"
 
 namespace meshwright {
 
@@ -60,7 +61,9 @@ class Shards {
   std::vector<ShardRange> ranges(const DimLayout& dim,
                                  const std::vector<std::int64_t>& coordinates) const;
   std::vector<std::int64_t> sizes(const Layout& layout) const;
-  std::vector<GlobalExtent> place(const Layout& layout) const;
+  std::vector<DimPlace> place(const Layout& layout) const;
+  // The same of a weight, which is never cut into more than one range.
+  std::vector<GlobalExtent> extents(const Layout& layout) const;
 
  private:
   const PlannedGraph& planned_;

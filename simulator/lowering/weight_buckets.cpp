@@ -184,7 +184,7 @@ class BucketCutter {
     }
     bucket.weights.push_back({.weight = weight,
                               .uses = uses,
-                              .place = shards_.place(layout),
+                              .place = shards_.extents(layout),
                               .sizes = shards_.sizes(layout),
                               .offset = bucket.count,
                               .counted = is_counted(weight)});

@@ -63,6 +63,7 @@ class ProgramCheck {
     }
     for (std::size_t o = 0; o < operands.size(); ++o) check_operand(t, operands[o], buffers[o]);
     check_ranges(t, program_.kernel(task));
+    check_place(t, program_.kernel(task));
   }
 
   void check_ranges(std::size_t t, const Kernel& kernel) {
@@ -73,6 +74,34 @@ class ProgramCheck {
             range.count, range.operand);
       }
     }
+  }
+
+  // A place is of the operands' own sizes, ascending inside the whole.
+  void check_place(std::size_t t, const Kernel& kernel) {
+    if (kernel.place.empty() || kernel.operands.empty()) return;
+    const std::vector<std::int64_t> sizes = placed_sizes(kernel);
+    if (kernel.place.size() != sizes.size()) {
+      add(t, "has a place of {} dimensions where {} are", kernel.place.size(), sizes.size());
+      return;
+    }
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      std::int64_t end = 0;
+      bool ascending = true;
+      for (const ShardRange& range : kernel.place[d].ranges) {
+        ascending &= range.start >= end && range.size >= 0;
+        end = range.start + range.size;
+      }
+      if (size_of(kernel.place[d].ranges) != sizes[d] || !ascending || end > kernel.place[d].size) {
+        add(t, "has {} of {} places along dimension {}, which do not fit its operand of {}",
+            size_of(kernel.place[d].ranges), kernel.place[d].size, d, sizes[d]);
+      }
+    }
+  }
+
+  static std::vector<std::int64_t> placed_sizes(const Kernel& kernel) {
+    const auto& sizes = kernel.operands[0].sizes;
+    if (kernel.kind != KernelKind::Attention || sizes.size() != 4) return sizes;
+    return {sizes[0], sizes[2], sizes[1], kernel.operands[1].sizes[1]};
   }
 
   void check_operand(std::size_t t, const Operand& operand, BufferId buffer) {

@@ -68,6 +68,13 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
+// Where a contiguous shard starts along a dimension.
+struct GlobalExtent {
+  std::int64_t start = 0;
+  std::int64_t size = 0;  // of the whole tensor
+  friend bool operator==(const GlobalExtent&, const GlobalExtent&) = default;
+};
+
 // A part of a weight that the device holds, flattened into a bucket's buffer.
 struct WeightShard {
   std::string name;

@@ -3,6 +3,7 @@
 
 #include "executor/math.h"
 #include "executor/random.h"
+#include "tests/contiguous_place.h"
 #include "tests/executor/kernel_harness.h"
 #include "tests/test_scale.h"
 
@@ -27,7 +28,8 @@ struct AttentionCase {
         kernel{.kind = KernelKind::Attention,
                .attributes = attributes,
                .name = "attention",
-               .place = {{0, 8}, {2, 8}, {0, queries}, {0, keys}}},
+               .place = contiguous_place({batch, heads, queries, keys},
+                                         {{0, 8}, {2, 8}, {0, queries}, {0, keys}})},
         q(random_real(random, {batch, queries, heads, size})),
         k(random_real(random, {batch, keys, kv_heads, size})),
         v(random_real(random, {batch, keys, kv_heads, size})),
@@ -61,7 +63,7 @@ AttentionAttributes random_attributes(TestRandom& random, std::int64_t longest) 
 
 // The slopes of Press et al. 2022 for the heads of a case: 2^(-8 (h + 1) / n) for n a power of two.
 double published_slope(const AttentionCase& c, std::int64_t head) {
-  const auto global = static_cast<double>(c.kernel.place[1].start + head + 1);
+  const auto global = static_cast<double>(c.kernel.place[1].ranges[0].start + head + 1);
   REQUIRE(c.kernel.place[1].size == 8);
   return std::pow(2.0, -global);
 }
@@ -98,7 +100,7 @@ std::vector<double> naive_attention(AttentionCase& c) {
         for (std::int64_t d = 0; d < c.size; ++d) {
           double value = 0;
           for (std::int64_t j = 0; j < seen; ++j) {
-            const std::int64_t row = c.batch_row + b, head = c.kernel.place[1].start + h;
+            const std::int64_t row = c.batch_row + b, head = c.kernel.place[1].ranges[0].start + h;
             const std::int64_t place =
                 ((row * c.kernel.place[1].size + head) * c.queries + i) * c.keys + j;
             value += shares[static_cast<std::size_t>(j)] / sum *
@@ -181,7 +183,7 @@ TEST_CASE("attention of a piece of the queries is that piece of attention") {
   }
   piece.lse.operand.offset += first * piece.lse.operand.strides[2];
   piece.lse.operand.sizes[2] -= first;
-  piece.kernel.place[2].start = first;
+  piece.kernel.place[2].ranges = {{first, c.queries - first}};
   const auto expected = piece.y.values();
   piece.forward();
   check_close(piece.y.values(), expected, 1e-13);
@@ -233,7 +235,7 @@ TEST_CASE("ALiBi slopes are the published ones, also for heads that are no power
 TEST_CASE("a query that sees no key gets zeros") {
   TestRandom random(4);
   AttentionCase c(random, 20, 8, {.causal = true});
-  c.kernel.place[3].start = c.queries;  // all keys come after all queries
+  c.kernel.place[3].ranges[0].start = c.queries;  // all keys come after all queries
   c.kernel.place[3].size = 2 * c.queries;
   c.forward();
   for (const double value : c.y.values()) CHECK(value == 0);

@@ -1,3 +1,4 @@
+#include "tests/contiguous_place.h"
 #include "tests/executor/gradient_harness.h"
 
 // Every gradient in fp64 against finite differences of the forward kernel, on random shapes,
@@ -125,7 +126,7 @@ TEST_CASE("dropout keeps its share, scales the rest, and its gradient equals dif
     Kernel kernel{.kind = KernelKind::Dropout,
                   .attributes = DropoutAttributes{0.3},
                   .name = "dropout",
-                  .place = {{0, 100}, {5, 40}, {0, sizes[2]}}};
+                  .place = contiguous_place(sizes, {{0, 100}, {5, 40}, {0, sizes[2]}})};
     TestOperand x = random_real(random, sizes), y = random_real(random, sizes),
                 dy = random_real(random, sizes), dx = random_real(random, sizes);
     const auto value = [&] {
@@ -153,7 +154,7 @@ TEST_CASE("dropout of a shard is the shard of dropout") {
   const Kernel kernel{.kind = KernelKind::Dropout,
                       .attributes = DropoutAttributes{0.5},
                       .name = "d",
-                      .place = {{0, 4}, {0, 6}, {0, 8}}};
+                      .place = contiguous_place(whole, {{0, 4}, {0, 6}, {0, 8}})};
   run_on(kernel, {&x, &y}, {.seed = 1});
   // Rows 2..3 of the batch, places 3..5, columns 4..7.
   TestOperand part = x, part_y = y;
@@ -165,7 +166,7 @@ TEST_CASE("dropout of a shard is the shard of dropout") {
   const auto expected = part_y.values();
   for (std::int64_t i = 0; i < 24; ++i) part_y.at(i) = 99;
   Kernel shard = kernel;
-  shard.place = {{0, 4}, {3, 6}, {4, 8}};
+  shard.place = contiguous_place({2, 3, 4}, {{0, 4}, {3, 6}, {4, 8}});
   run_on(shard, {&part, &part_y}, {.seed = 1}, 2);
   CHECK(part_y.values() == expected);
   run_on(shard, {&part, &part_y}, {.seed = 1, .step = 1}, 2);

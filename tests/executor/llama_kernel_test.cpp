@@ -1,3 +1,4 @@
+#include "tests/contiguous_place.h"
 #include "tests/executor/gradient_harness.h"
 
 // The kernels of the Llama family: gradients in fp64 against finite differences of sum(dy * y).
@@ -58,7 +59,8 @@ TEST_CASE("rope gradients equal finite differences") {
         .kind = KernelKind::Rope,
         .attributes =
             RopeAttributes{.theta = 50, .rotated = 2 * random.between(0, 2), .scaling = ""},
-        .place = {{0, 8}, {random.between(0, 9), 16}, {0, 2}, {0, 2}, {0, 9}}};
+        .place =
+            contiguous_place(sizes, {{0, 8}, {random.between(0, 9), 16}, {0, 2}, {0, 2}, {0, 9}})};
     TestOperand x = random_real(random, sizes), y = random_real(random, sizes),
                 dy = random_real(random, sizes), dx = random_real(random, sizes);
     const auto value = [&] {
@@ -81,7 +83,7 @@ TEST_CASE("rope turns the two halves of what it rotates by the global position")
   x.set({1, 2, 3, 4, 5});
   run_on({.kind = KernelKind::Rope,
           .attributes = RopeAttributes{.theta = 100, .rotated = 4, .scaling = ""},
-          .place = {{0, 1}, {3, 8}, {0, 5}}},
+          .place = contiguous_place({1, 1, 5}, {{0, 1}, {3, 8}, {0, 5}})},
          {&x, &y});
   check_close(y.values(),
               {std::cos(3.0) - 3 * std::sin(3.0), 2 * std::cos(0.3) - 4 * std::sin(0.3),
@@ -96,7 +98,9 @@ TEST_CASE("scaled rope turns slowly what turns seldom") {
   TestOperand x = in_buffer(dense_operand({1, 1, 6})), y = x;
   const auto angles = [&](const RopeAttributes& rope) {
     x.set({1, 1, 1, 0, 0, 0});
-    run_on({.kind = KernelKind::Rope, .attributes = rope, .place = {{0, 1}, {1, 8}, {0, 6}}},
+    run_on({.kind = KernelKind::Rope,
+            .attributes = rope,
+            .place = contiguous_place({1, 1, 6}, {{0, 1}, {1, 8}, {0, 6}})},
            {&x, &y});
     const auto turned = y.values();
     return std::vector<double>{std::asin(turned[3]), std::asin(turned[4]), std::asin(turned[5])};
@@ -171,7 +175,7 @@ TEST_CASE("kernels of the llama family in fp32 come close to those in fp64") {
             {&x, &gain}, true);
     compare({.kind = KernelKind::Rope,
              .attributes = RopeAttributes{.theta = 1e4, .rotated = 6, .scaling = ""},
-             .place = {{0, 2}, {5, 20}, {0, 6}}},
+             .place = contiguous_place(x.operand.sizes, {{0, 2}, {5, 20}, {0, 6}})},
             {&x}, false);
     compare({.kind = KernelKind::GatedActivation, .attributes = FunctionAttributes{Function::Silu}},
             {&gate, &x}, false);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "simulator/program/program.h"
+#include "tests/contiguous_place.h"
 #include "tests/flat_transfer.h"
 
 // Programs made by hand: an embedding, a layer norm, logits by the same table, the loss. What they
@@ -127,8 +128,9 @@ class TinyProgram {
     const Used gain = part(weights_, {f}, gain_at), bias = part(weights_, {f}, bias_at),
                table = part(weights_, {v, f}, 0), loss{loss_, doubles(1, true)};
     const DropoutAttributes dropout{0.1};
-    const std::vector<GlobalExtent> place = {{0, program_.batch.global_batch}, {0, s}, {0, f}};
-    const std::vector<GlobalExtent> rows = {place[0], place[1]};
+    const auto place =
+        contiguous_place({b, s, f}, {{0, program_.batch.global_batch}, {0, s}, {0, f}});
+    const std::vector<DimPlace> rows = {place[0], place[1]};
     add({.kind = Load, .name = "tokens", .place = rows}, {tokens});
     add({.kind = Load, .name = "labels", .place = rows}, {labels});
     add({.kind = Embedding}, {read(tokens), table, x});

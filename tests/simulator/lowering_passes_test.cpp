@@ -70,14 +70,14 @@ TEST_CASE("ops are split as the plan says and tensors as their producers leave t
   const GraphOp& op = planned.graph.ops[qkv];
   const Layout& weight = planned.op(qkv).layouts.weights[0];
   CHECK(shards.sizes(weight) == std::vector<std::int64_t>{24, 3, 2, 6});
-  CHECK(shards.place(weight)[2] == GlobalExtent{2, 4});
+  CHECK(shards.extents(weight)[2] == GlobalExtent{2, 4});
   const auto kept = [&](TensorId tensor) { return planned.tensors[tensor.index()]; };
   CHECK(shards.sizes(kept(op.outputs[0])) == std::vector<std::int64_t>{3, 8, 3, 2, 6});
   CHECK(shards.sizes(kept(op.inputs[0])) == std::vector<std::int64_t>{3, 8, 24});
   // 37 words over two devices: 19 and 18.
   const TensorId logits = planned.graph.ops[op_named(planned, "head.logits")].outputs[0];
   CHECK(shards.sizes(kept(logits)) == std::vector<std::int64_t>{3, 8, 18});
-  CHECK(shards.place(kept(logits))[2] == GlobalExtent{19, 37});
+  CHECK(shards.place(kept(logits))[2] == DimPlace{{{19, 18}}, 37});
 }
 
 TEST_CASE("gradients are summed over the axes they are partial in") {

@@ -11,12 +11,17 @@ KeptShape attention_shape(FragmentWriter& writer, std::size_t op) {
 }
 
 // Batch, heads, queries, keys.
-std::vector<GlobalExtent> attention_place(const FragmentWriter& writer, std::size_t op) {
+std::vector<DimPlace> attention_place(const FragmentWriter& writer, std::size_t op) {
   const auto q = writer.shards().place(writer.layouts(op).inputs[0]);
   const auto k = writer.shards().place(writer.layouts(op).inputs[1]);
-  GlobalExtent heads = q[2];
+  const auto range = [](const DimPlace& place) {
+    return place.ranges.empty() ? ShardRange() : place.ranges.front();
+  };
+  DimPlace heads{{range(q[2])}, q[2].size};
   for (std::size_t i = 3; i + 1 < q.size(); ++i) {
-    heads = {heads.start * q[i].size + q[i].start, heads.size * q[i].size};
+    const ShardRange outer = heads.ranges[0], inner = range(q[i]);
+    heads = {{{outer.start * q[i].size + inner.start, outer.size * inner.size}},
+             heads.size * q[i].size};
   }
   return {q[0], heads, q[1], k[1]};
 }
