@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
+
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
@@ -13,19 +16,17 @@
 namespace meshwright {
 namespace {
 
-Precision precision_of(const PlanOptions& options) {
-  const std::string text = options.precision.value_or("fp32");
-  const auto precision = parse_precision(text);
-  if (!precision) {
-    throw UsageError(
-        fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8", printable(text)));
-  }
-  return *precision;
+Precision precision_of(const PlanOptions& options, Precision otherwise) {
+  if (!options.precision) return otherwise;
+  if (const auto precision = parse_precision(*options.precision)) return *precision;
+  throw UsageError(fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8",
+                               printable(*options.precision)));
 }
 
-PlanChoices parse_choices(const PlanOptions& options, const PlanDefaults& defaults) {
+PlanChoices parse_choices(const PlanOptions& options, const PlanDefaults& defaults,
+                          Precision precision) {
   try {
-    return parse_plan_choices(options.plan, choices_of(defaults, precision_of(options)));
+    return parse_plan_choices(options.plan, choices_of(defaults, precision));
   } catch (const InputError& error) {
     throw UsageError(fmt::format("--{}", error.what()));
   }
@@ -37,7 +38,7 @@ Plan read_file(const PlanOptions& options, const OpGraph& graph) {
     return given && *given != planned;
   };
   if (differ(options.global_batch, plan.global_batch) || differ(options.sequence, plan.sequence) ||
-      (options.precision && precision_of(options) != plan.precision)) {
+      precision_of(options, plan.precision) != plan.precision) {
     throw UsageError(fmt::format(
         "{}: the plan has global batch {}, sequence {}, precision {}; leave these options out",
         printable(options.plan), plan.global_batch, plan.sequence, to_text(plan.precision)));
@@ -45,37 +46,75 @@ Plan read_file(const PlanOptions& options, const OpGraph& graph) {
   return plan;
 }
 
+// Reasons in one line. One that holds for several ops of a layer ("layout layers.*.q: kv_heads is
+// 8, ...") stands there once, with how many more it holds for.
+std::string reasons_text(const std::vector<std::string>& reasons) {
+  std::vector<std::pair<std::string, std::string>> named;  // "layout layers.*.q", and why
+  std::map<std::pair<std::string, std::string>, std::size_t> counts;  // by "layout" and why
+  const auto key_of = [](const auto& entry) {
+    return std::pair(entry.first.substr(0, entry.first.find(' ')), entry.second);
+  };
+  for (const std::string& reason : reasons) {
+    const auto colon = reason.find(": ");
+    const bool of_op = reason.starts_with("layout ") || reason.starts_with("op ");
+    named.emplace_back(of_op && colon != reason.npos
+                           ? std::pair(reason.substr(0, colon), reason.substr(colon))
+                           : std::pair(std::string(), reason));
+    ++counts[key_of(named.back())];
+  }
+  std::vector<std::string> texts;
+  for (const auto& entry : named) {
+    std::size_t& count = counts[key_of(entry)];
+    if (count == 0) continue;
+    texts.push_back(
+        entry.first +
+        (count > 1 && !entry.first.empty() ? fmt::format(" and {} more", count - 1) : "") +
+        entry.second);
+    count = 0;
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 }  // namespace
 
 void add_plan_options(Command& command, PlanOptions& options) {
-  command.text("--model", options.model, "A preset, a config.json, a folder or a graph file")
-      .required();
-  command
-      .text("--plan", options.plan,
-            "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,shard=2,microbatch=1,\n"
-            "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
-            "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
-            "offload=activations|optimizer|activations+optimizer,\n"
-            "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
-            "kernels=executor|flash|eager|unfused,\n"
-            "gradients=fp32|bf16|fp16")
-      .required();
+  command.text("--model", options.model, "A preset, a config.json, a folder or a graph file");
   command.number("--global-batch", options.global_batch, "Samples of a step (of a short form)")
       .positive();
   command.number("--seq", options.sequence, "Sequence length (of a short form)").positive();
-  command.text("--precision", options.precision,
-               "fp32 (if not given), bf16, fp16, fp8 or fp64 (of a short form)");
+  command.text(
+      "--precision", options.precision,
+      "bf16, fp16, fp32, fp8 or fp64 (of a short form; if not given, what the devices are\n"
+      "used in: bf16, fp16 or fp32)");
 }
 
-AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph,
-                     const PlanDefaults& defaults) {
+void require_given(const std::vector<std::pair<std::string, bool>>& options) {
+  for (const auto& [name, given] : options) {
+    if (!given) throw UsageError(fmt::format("{} is required (--help shows the usage)", name));
+  }
+}
+
+AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph, const PlanDefaults& defaults,
+                     Precision precision) {
   if (!looks_like_choices(options.plan)) return read_file(options, graph);
-  const PlanChoices choices = parse_choices(options, defaults);
+  precision = precision_of(options, precision);
+  const PlanChoices choices = parse_choices(options, defaults, precision);
   return ShortForm{
       choices,
       {.global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
        .sequence = sequence_or_default(options.sequence, graph),
-       .precision = precision_of(options)}};
+       .precision = precision}};
+}
+
+Precision usual_precision(const Cluster& cluster) {
+  for (const Precision precision : {Precision::BF16, Precision::FP16}) {
+    if (std::ranges::all_of(cluster.node_types, [&](const NodeType& node) {
+          return node.device.peak.contains(precision);
+        })) {
+      return precision;
+    }
+  }
+  return Precision::FP32;
 }
 
 std::int64_t devices_needed(const AskedPlan& asked) {
@@ -99,13 +138,13 @@ Plan plan_for(const AskedPlan& asked, const PlanOptions& options, const Setting&
     if (any_cluster) plan.cluster = {setting.cluster.name, hash_of(setting.cluster)};
     const auto problems = check_plan(plan, setting.model, setting.cluster);
     if (problems.empty()) return plan;
-    throw InputError(fmt::format("{}: {}", printable(options.plan), fmt::join(problems, "; ")));
+    throw InputError(fmt::format("{}: {}", printable(options.plan), reasons_text(problems)));
   }
   const auto& [choices, batch] = std::get<ShortForm>(asked);
   auto planned = plan_of(choices, batch, setting);
   if (auto* plan = std::get_if<Plan>(&planned)) return std::move(*plan);
   throw UsageError(fmt::format("--plan {}: {}", printable(options.plan),
-                               fmt::join(std::get<Reasons>(planned), "; ")));
+                               reasons_text(std::get<Reasons>(planned))));
 }
 
 }  // namespace meshwright

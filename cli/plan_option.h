@@ -20,7 +20,20 @@ struct PlanOptions {
   std::optional<std::int64_t> global_batch, sequence;
   std::optional<std::string> precision;
 };
+// All but --plan, which a command may take more than once.
 void add_plan_options(Command& command, PlanOptions& options);
+inline constexpr auto kPlanAbout =
+    "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,shard=2,microbatch=1,\n"
+    "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
+    "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
+    "offload=activations|optimizer|activations+optimizer,\n"
+    "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
+    "kernels=executor|flash|eager|unfused,\n"
+    "gradients=fp32|bf16|fp16";
+
+// UsageError for the first option that is not given. Not marked on the options themselves: there
+// are calls that need none of them.
+void require_given(const std::vector<std::pair<std::string, bool>>& options);
 
 // The choices and the batch of a short form.
 struct ShortForm {
@@ -29,9 +42,12 @@ struct ShortForm {
 };
 // What the options name, read once: a short form with the batch of the options, or a file.
 using AskedPlan = std::variant<ShortForm, Plan>;
-// `defaults` are for what a short form leaves out.
-AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph,
-                     const PlanDefaults& defaults);
+// `defaults` are for what a short form leaves out, `precision` where none is asked for.
+AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph, const PlanDefaults& defaults,
+                     Precision precision);
+
+// What people train in on such devices: bf16 where all compute in it, else fp16, else fp32.
+Precision usual_precision(const Cluster& cluster);
 
 // How many devices the plan needs, before a cluster is there to check it against.
 std::int64_t devices_needed(const AskedPlan& asked);

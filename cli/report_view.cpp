@@ -34,12 +34,6 @@ std::string words(std::string name) {
   return name;
 }
 
-std::string figures_text(const Report& report) {
-  return fmt::format("step {}, {} tokens/s, MFU {}, HFU {}, bubble {}\n", to_text(report.step),
-                     count_to_text(std::llround(report.tokens_per_s)), percent(report.mfu),
-                     percent(report.hfu), percent(report.bubble));
-}
-
 std::string device_text(const DeviceReport& device) {
   return device.count == 1
              ? fmt::format("device {}", device.device.index())
@@ -89,6 +83,22 @@ std::string fit_text(const Report& report) {
       return fmt::format("does not fit, {} too much", to_text(device.peak - device.capacity));
   }
   return "";
+}
+
+// Before any speed: what does not fit has none.
+std::string verdict_text(const Report& report) {
+  const DeviceReport& device = report.fullest();
+  return fmt::format("{}: {}, the fullest, needs {} of {}\n", fit_text(report), device_text(device),
+                     to_text(Report::needed(device)), to_text(device.capacity));
+}
+
+std::string figures_text(const Report& report) {
+  return fmt::format(
+      "step {}, {} tokens/s, {} tokens/s/device, {:.1f} TFLOP/s/device, MFU {}, HFU {}, bubble "
+      "{}\n",
+      to_text(report.step), count_to_text(std::llround(report.tokens_per_s)),
+      count_to_text(std::llround(tokens_per_device(report))), flops_per_device(report) / 1e12,
+      percent(report.mfu), percent(report.hfu), percent(report.bubble));
 }
 
 struct NamedBytes {
@@ -246,9 +256,24 @@ std::string difference(Q now, Q then) {
 
 }  // namespace
 
+std::int64_t report_devices(const Report& report) {
+  std::int64_t devices = 0;
+  for (const DeviceReport& device : report.devices) devices += device.count;
+  return devices;
+}
+
+double tokens_per_device(const Report& report) {
+  return report.tokens_per_s / static_cast<double>(report_devices(report));
+}
+
+double flops_per_device(const Report& report) {
+  if (report.step == Seconds(0)) return 0;
+  return report.model_flops / report.step.value() / static_cast<double>(report_devices(report));
+}
+
 std::string report_text(const Report& report) {
-  return figures_text(report) + time_text(report) + memory_text(report) + host_text(report) +
-         stages_text(report) + limit_text(report) +
+  return verdict_text(report) + figures_text(report) + time_text(report) + memory_text(report) +
+         host_text(report) + stages_text(report) + limit_text(report) +
          fmt::format("\n{}\n", wrapped_text(fmt::format("MFU = {}; HFU = {}; bubble = {}",
                                                         kMfuFormula, kHfuFormula, kBubbleFormula),
                                             97, 2));
@@ -283,6 +308,8 @@ Json report_json(const Report& report) {
   Json json = {{"step_s", report.step.value()},
                {"tokens", report.tokens},
                {"tokens_per_s", report.tokens_per_s},
+               {"tokens_per_s_per_device", tokens_per_device(report)},
+               {"flops_per_s_per_device", flops_per_device(report)},
                {"mfu", report.mfu},
                {"hfu", report.hfu},
                {"bubble", report.bubble},

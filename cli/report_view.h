@@ -9,8 +9,13 @@
 
 namespace meshwright {
 
-// As a person reads it: figures, the time budget of the device that finishes last, the memory of
-// the fullest and of each stage, and what limits the step.
+// How many devices a report is about, and what each of them does.
+std::int64_t report_devices(const Report& report);
+double tokens_per_device(const Report& report);
+double flops_per_device(const Report& report);  // of the model, as MFU counts them
+
+// As a person reads it: whether it fits, figures, the time budget of the device that finishes last,
+// the memory of the fullest and of each stage, and what limits the step.
 std::string report_text(const Report& report);
 
 // Two reports of one plan side by side: what was predicted, and what was measured of the last step.

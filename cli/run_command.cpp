@@ -92,9 +92,10 @@ Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
 }
 
 Prepared prepare(const RunCommandOptions& options, const Session& session) {
+  require_given({{"--model", !options.plan.model.empty()}, {"--plan", !options.plan.plan.empty()}});
   const Software software = software_from_option(kOwnSoftware, session);
   const OpGraph graph = model_from_option(options.plan.model, session);
-  const AskedPlan asked = asked_plan(options.plan, graph, software.plan);
+  const AskedPlan asked = asked_plan(options.plan, graph, software.plan, Precision::FP32);
   const Profile profile =
       options.profile ? profile_from_option(*options.profile, session) : Profile{};
   Prepared prepared{.cluster = cluster_for(options, asked, profile),
@@ -222,6 +223,7 @@ void add_run_command(Command& program, Session& session) {
       program.subcommand("run", "Trains by a plan, with threads as devices", kRunFooter);
   const auto options = std::make_shared<RunCommandOptions>();
   add_plan_options(command, options->plan);
+  command.text("--plan", options->plan.plan, kPlanAbout);
   command.number("--steps", options->steps, "How many").with_default().positive();
   command.number("--seed", options->seed, "Of weights, data and dropout").with_default();
   command.number("--learning-rate", options->learning_rate, "Of AdamW")

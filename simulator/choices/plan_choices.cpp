@@ -140,6 +140,14 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
   }
 }
 
+// As people type a list: "tp=8, pp = 4".
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 }  // namespace
 
 PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise) {
@@ -153,11 +161,11 @@ PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwi
     if (equals == part.npos) {
       throw InputError(fmt::format("plan: expected key=value, found \"{}\"", printable(part)));
     }
-    const std::string_view key = part.substr(0, equals);
+    const std::string_view key = without_blanks(part.substr(0, equals));
     if (!given.insert(key).second) {
       throw InputError(fmt::format("plan: {} is given twice", printable(key)));
     }
-    set_choice(choices, key, part.substr(equals + 1));
+    set_choice(choices, key, without_blanks(part.substr(equals + 1)));
   }
   return choices;
 }

@@ -101,6 +101,13 @@ TEST_CASE("the short form is read key by key") {
   CHECK(stages.layers == std::vector<std::int64_t>{5, 7});
 }
 
+TEST_CASE("a short form may be typed as a list, with blanks") {
+  CHECK(parse_plan_choices(" tp=8, pp = 4 ,bucket= 10 MiB ") ==
+        parse_plan_choices("tp=8,pp=4,bucket=10 MiB"));
+  CHECK_THROWS_WITH(parse_plan_choices("tp=8, pq=4"), Catch::Contains("pq"));
+  CHECK_THROWS_WITH(parse_plan_choices("tp=8, "), Catch::Contains("expected key=value"));
+}
+
 TEST_CASE("a wrong short form names the key") {
   const auto refused = [](const char* text, const char* message) {
     CHECK_THROWS_WITH(parse_plan_choices(text), message);
