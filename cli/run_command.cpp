@@ -46,6 +46,7 @@ struct Prepared {
   Cluster cluster;
   Plan plan;
   std::int64_t vocabulary = 0;
+  RunIdentity identity;
   std::vector<Program> programs;
   Overheads overheads;
   Report predicted;
@@ -104,6 +105,7 @@ Prepared prepare(const RunCommandOptions& options, const Session& session) {
   const Setting setting = make_setting(model, prepared.cluster, software,
                                        read_fits(session.data / "fits.json"), profile);
   prepared.plan = plan_for(asked, options.plan, setting, true);
+  prepared.identity = identity_of(prepared.plan, graph.dims);
   check_runnable(prepared.plan);
   check_positions(graph, prepared.plan, options.plan.model);
   Represented all = represent_all(model, prepared.plan, prepared.cluster);
@@ -205,7 +207,7 @@ void train(const RunCommandOptions& options, const Session& session) {
       .seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};
   const RandomTokens data(options.seed, prepared.vocabulary);
   const RunResult result = run_threads(
-      prepared.programs, settings, {.steps = options.steps, .identity = identity_of(prepared.plan)},
+      prepared.programs, settings, {.steps = options.steps, .identity = prepared.identity},
       random_weights(options.seed), data, {},
       [&](std::int64_t step, const StepResult& done) { log.add(step, done); });
   const Timeline timeline = with_waiting_idle(prepared.programs, result.timeline);

@@ -55,9 +55,9 @@ std::optional<std::string> build_id() {
   return id;
 }
 
-RunIdentity identity_of(const Plan& plan) {
+RunIdentity identity_of(const Plan& plan, const std::vector<Dim>& dims) {
   Hash hash;
-  hash.add(plan_text(plan));
+  hash.add(plan_text(plan, dims));
   return {.plan = hash.text(),
           .model = fmt::format("{} {}", plan.model.name, plan.model.hash),
           .build = build_id().value_or("of unknown origin")};

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simulator/plan/plan.h"
 
@@ -13,7 +14,8 @@ struct RunIdentity {
   std::string model;
   std::string build;  // of the program that runs it
 };
-RunIdentity identity_of(const Plan& plan);
+// Of a plan for a model with these dimensions.
+RunIdentity identity_of(const Plan& plan, const std::vector<Dim>& dims);
 
 // The number that the linker gave the running program, different for every build of different
 // code. None: it was linked without.
