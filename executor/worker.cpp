@@ -253,6 +253,7 @@ void Worker::load(const Kernel& kernel, std::byte* buffer, std::int64_t step,
   const std::int64_t rows = has_batch ? y.sizes[0] : 1;
   const std::size_t first = has_batch ? 1 : 0;
   const Places places(std::span(y.sizes).subspan(first), std::span(y.strides).subspan(first));
+  if (places.count() == 0) return;
   // A device may take a part of the row.
   const DimPlace& part = kernel.place.at(first);
   std::vector<std::int32_t> values(

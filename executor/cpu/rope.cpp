@@ -14,6 +14,7 @@ void turn(const KernelCall& call, Real direction, bool has_addend) {
   const auto x = call.dense_rows<const Real>(0);
   const auto addend = call.dense_rows<const Real>(has_addend ? 1 : 0);
   const auto y = call.dense_rows<Real>(has_addend ? 2 : 1);
+  if (x.count() == 0) return;  // a shard may have nothing of the sequence
   const std::int64_t rows_per_position = x.count() / (sizes[0] * sizes[1]);
   for (std::int64_t r = 0; r < x.count(); ++r) {
     const std::int64_t at = r / rows_per_position % sizes[1] * (rope.rotated / 2);
