@@ -197,6 +197,19 @@ Seconds moving_time(const Kernel& kernel, Precision precision, const DeviceType&
   return passing_time(bytes, bytes, device, fit);
 }
 
+// Of all pairs of queries and keys, those that kernels in blocks compute. A causal mask leaves half
+// of them and a window w of k keys w/k - (w/k)^2/2; blocks that a mask's edge cuts are computed
+// whole, and a window has two edges.
+double computed_share(const AttentionShape& a, const FlashFit& flash) {
+  if (!a.causal) return 1;
+  const auto keys = static_cast<double>(std::max<std::int64_t>(a.keys, 1));
+  const double edge = flash.causal_ramp / keys / 2;
+  const double causal = std::min(1.0, 0.5 + edge);
+  if (!a.window || *a.window >= a.keys) return causal;
+  const double seen = static_cast<double>(*a.window) / keys;
+  return std::min(causal, seen - seen * seen / 2 + edge * (2 - seen));
+}
+
 // Blocks of queries per multiprocessor. Infinite where there is no notion of these.
 double flash_waves(const AttentionShape& a, const DeviceType& device) {
   constexpr double kBlock = 128;
@@ -236,7 +249,8 @@ AttentionShape attention_shape(const Kernel& kernel) {
           .query_size = q[3],
           .value_size = kernel.operands[2].sizes[3],
           .causal = attributes && attributes->causal,
-          .dropout = attributes && attributes->dropout > 0};
+          .dropout = attributes && attributes->dropout > 0,
+          .window = attributes ? attributes->window : std::nullopt};
 }
 
 Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
@@ -266,7 +280,7 @@ Seconds flash_time(const AttentionShape& a, KernelPart part, Precision precision
   const double products =
       2 * pairs(a) * (forward ? size : 2 * size + static_cast<double>(a.query_size));
   const auto keys = static_cast<double>(std::max<std::int64_t>(a.keys, 1));
-  const double computed = a.causal ? std::min(1.0, (1 + flash.causal_ramp / keys) / 2) : 1.0;
+  const double computed = computed_share(a, flash);
   const double share = (forward ? flash.forward_share : flash.backward_share) *
                        (size / (size + 2 * flash.head_ramp));
   const double rate = compute_rate(device, fit, precision) * share;

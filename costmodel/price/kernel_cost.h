@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "costmodel/base/precision.h"
 #include "costmodel/base/units.h"
@@ -23,6 +24,7 @@ struct AttentionShape {
   std::int64_t batch = 0, heads = 0, queries = 0, keys = 0, query_size = 0, value_size = 0;
   bool causal = false;
   bool dropout = false;
+  std::optional<std::int64_t> window = {};  // keys that a query sees, itself and those before it
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 // Of an Attention kernel.

@@ -250,6 +250,25 @@ TEST_CASE("short sequences, small heads and few blocks make flash attention slow
   CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
 }
 
+TEST_CASE("a window leaves what it lets queries see") {
+  DeviceFit fit = plain();
+  const auto time = [&](std::optional<std::int64_t> window) {
+    AttentionShape shape = attention(true);
+    shape.window = window;
+    return flash_time(shape, KernelPart::Forward, Precision::FP16, device(), fit,
+                      AttentionKernel::Flash2)
+        .value();
+  };
+  // Half the pairs of 1024 by 1024; with a window of 256, 1024 x 256 - 256^2 / 2 of them.
+  CHECK(time(256) / time({}) == Approx((1024 * 256 - 256 * 256 / 2) / (1024 * 1024 / 2.0)));
+  CHECK(time(1024) == time({}));
+  CHECK(time(5000) == time({}));
+  fit.flash.at(AttentionKernel::Flash2).causal_ramp = 512;
+  for (std::int64_t window = 1; window < 1024; window *= 2) {
+    CHECK(time(window) <= time(2 * window));
+  }
+}
+
 TEST_CASE("attention that stores its scores is priced by its parts") {
   DeviceFit fit = plain();
   fit.gemm.share = 1e6;  // arithmetic takes no time
