@@ -93,12 +93,15 @@ std::string verdict_text(const Report& report) {
 }
 
 std::string figures_text(const Report& report) {
+  const std::string full = report.mfu_full_square && *report.mfu_full_square != report.mfu
+                               ? fmt::format(" (full square {})", percent(*report.mfu_full_square))
+                               : "";
   return fmt::format(
-      "step {}, {} tokens/s, {} tokens/s/device, {:.1f} TFLOP/s/device, MFU {}, HFU {}, bubble "
+      "step {}, {} tokens/s, {} tokens/s/device, {:.1f} TFLOP/s/device, MFU {}{}, HFU {}, bubble "
       "{}\n",
       to_text(report.step), count_to_text(std::llround(report.tokens_per_s)),
       count_to_text(std::llround(tokens_per_device(report))), flops_per_device(report) / 1e12,
-      percent(report.mfu), percent(report.hfu), percent(report.bubble));
+      percent(report.mfu), full, percent(report.hfu), percent(report.bubble));
 }
 
 struct NamedBytes {
@@ -274,8 +277,10 @@ double flops_per_device(const Report& report) {
 std::string report_text(const Report& report) {
   return verdict_text(report) + figures_text(report) + time_text(report) + memory_text(report) +
          host_text(report) + stages_text(report) + limit_text(report) +
-         fmt::format("\n{}\n", wrapped_text(fmt::format("MFU = {}; HFU = {}; bubble = {}",
-                                                        kMfuFormula, kHfuFormula, kBubbleFormula),
+         fmt::format("\n{}\n", wrapped_text(fmt::format("MFU = {}; full square = {}; HFU = {}; "
+                                                        "bubble = {}",
+                                                        kMfuFormula, kFullSquareFormula,
+                                                        kHfuFormula, kBubbleFormula),
                                             97, 2));
 }
 
@@ -311,12 +316,14 @@ Json report_json(const Report& report) {
                {"tokens_per_s_per_device", tokens_per_device(report)},
                {"flops_per_s_per_device", flops_per_device(report)},
                {"mfu", report.mfu},
+               {"mfu_full_square", report.mfu_full_square ? Json(*report.mfu_full_square) : Json()},
                {"hfu", report.hfu},
                {"bubble", report.bubble},
                {"model_flops", report.model_flops},
                {"executed_flops", report.executed_flops},
                {"peak_flops_per_s", report.peak.value()},
                {"mfu_formula", kMfuFormula},
+               {"mfu_full_square_formula", kFullSquareFormula},
                {"hfu_formula", kHfuFormula},
                {"bubble_formula", kBubbleFormula},
                {"parts_s", parts_json(report.last().parts)},

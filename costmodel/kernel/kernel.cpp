@@ -1,5 +1,7 @@
 #include "costmodel/kernel/kernel.h"
 
+#include <algorithm>
+
 #include "costmodel/base/checked.h"
 
 namespace meshwright {
@@ -22,15 +24,44 @@ Flops matmul_flops(const Kernel& kernel) {
   return Flops(0);
 }
 
-// Two products over the full square forward; backward repeats the scores and has four.
-Flops attention_flops(const Kernel& kernel) {
-  const auto& q = kernel.operands[0].sizes;
-  const auto& k = kernel.operands[1].sizes;
-  const auto& v = kernel.operands[2].sizes;
-  const std::int64_t pairs = checked_product({q[0], q[1], q[2], k[1]});
-  const std::int64_t forward = checked_multiply(2 * pairs, checked_add(q[3], v[3]));
+// Two products for each pair of a query and a key forward; backward four, and one more where it
+// repeats the scores.
+Flops attention_flops(const Kernel& kernel, std::int64_t pairs, bool repeats_scores) {
+  const std::int64_t query_size = kernel.operands[0].sizes[3];
+  const std::int64_t value_size = kernel.operands[2].sizes[3];
+  const std::int64_t forward = checked_multiply(2 * pairs, checked_add(query_size, value_size));
   if (kernel.part == KernelPart::Forward) return Flops(forward);
-  return Flops(checked_add(checked_multiply(2, forward), checked_multiply(2 * pairs, q[3])));
+  const std::int64_t scores = repeats_scores ? checked_multiply(2 * pairs, query_size) : 0;
+  return Flops(checked_add(checked_multiply(2, forward), scores));
+}
+
+std::int64_t square_of(const Kernel& kernel) {
+  const auto& q = kernel.operands[0].sizes;
+  return checked_product({q[0], q[1], q[2], kernel.operands[1].sizes[1]});
+}
+
+// Keys that queries see together, the last query all of them: 1 + 2 + .. without a window.
+std::int64_t causal_pairs(std::int64_t queries, std::int64_t keys, std::int64_t window) {
+  const auto up_to = [](std::int64_t n) { return checked_multiply(n, n + 1) / 2; };
+  const std::int64_t before = std::max<std::int64_t>(keys - queries, 0);
+  const std::int64_t ramp_end = std::clamp(window, before, keys);
+  return up_to(ramp_end) - up_to(before) + checked_multiply(keys - ramp_end, window);
+}
+
+std::int64_t seen_pairs(const Kernel& kernel) {
+  const auto* attributes = std::get_if<AttentionAttributes>(&kernel.attributes);
+  if (!attributes || !attributes->causal) return square_of(kernel);
+  const auto& q = kernel.operands[0].sizes;
+  const std::int64_t keys = kernel.operands[1].sizes[1];
+  return checked_product({q[0], q[2], causal_pairs(q[1], keys, attributes->window.value_or(keys))});
+}
+
+// Beside tensors with heads, it has an operand as large as the score matrix.
+bool keeps_scores(const Kernel& kernel) {
+  const std::int64_t square = square_of(kernel);
+  return std::ranges::any_of(kernel.operands, [&](const Operand& operand) {
+    return operand.sizes.size() != 4 && element_count(operand) >= square;
+  });
 }
 
 bool merges(const Kernel& kernel) {
@@ -136,10 +167,21 @@ Flops flops_of(const Kernel& kernel) {
     case KernelKind::Matmul:
       return matmul_flops(kernel);
     case KernelKind::Attention:
-      return attention_flops(kernel);
+      return attention_flops(kernel, square_of(kernel), true);
     default:
       return Flops(0);
   }
+}
+
+Flops seen_flops_of(const Kernel& kernel) {
+  if (kernel.kind != KernelKind::Attention) return flops_of(kernel);
+  return attention_flops(kernel, seen_pairs(kernel), true);
+}
+
+Flops executed_flops_of(const Kernel& kernel) {
+  if (kernel.kind != KernelKind::Attention) return flops_of(kernel);
+  if (keeps_scores(kernel)) return attention_flops(kernel, square_of(kernel), false);
+  return attention_flops(kernel, seen_pairs(kernel), true);
 }
 
 Bytes bytes_of(const Kernel& kernel, Precision precision) {

@@ -143,8 +143,14 @@ struct Kernel {
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
-// Multiply-adds of matrix products, two operations each.
+// Multiply-adds of matrix products, two operations each; attention over the full square of queries
+// and keys, whose backward computes the scores again.
 Flops flops_of(const Kernel& kernel);
+// The same, of attention only the pairs that its mask shows.
+Flops seen_flops_of(const Kernel& kernel);
+// What is computed: attention in blocks skips what its mask hides; attention that keeps its scores
+// does not, and need not compute them again.
+Flops executed_flops_of(const Kernel& kernel);
 // Every operand read or written once, and what a product or an attention merges with read too. The
 // gradients and sums that accumulate over micro-batches are not: prices were fitted without.
 Bytes bytes_of(const Kernel& kernel, Precision precision);

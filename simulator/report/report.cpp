@@ -13,21 +13,27 @@
 namespace meshwright {
 namespace {
 
+// Of kernels, each once: as the model needs them, over the full square and what masks show; and all
+// that ran.
 struct FlopSums {
-  double forward = 0, all = 0;
+  double full_forward = 0, forward = 0, executed = 0;
 };
 
 FlopSums flops_of_tasks(const Program& program) {
-  std::vector<double> flops;
+  std::vector<FlopSums> flops;
   for (const Kernel& kernel : program.kernels) {
-    flops.push_back(static_cast<double>(flops_of(kernel).value()));
+    flops.push_back({.executed = static_cast<double>(executed_flops_of(kernel).value())});
+    if (kernel.part != KernelPart::Forward) continue;
+    flops.back().full_forward = static_cast<double>(flops_of(kernel).value());
+    flops.back().forward = static_cast<double>(seen_flops_of(kernel).value());
   }
   FlopSums work;
   for (const Task& task : program.tasks) {
     if (task.kind != TaskKind::Kernel) continue;
-    work.all += flops[task.what];
-    if (program.kernel(task).part == KernelPart::Forward && !task.recompute)
-      work.forward += flops[task.what];
+    work.executed += flops[task.what].executed;
+    if (task.recompute) continue;
+    work.full_forward += flops[task.what].full_forward;
+    work.forward += flops[task.what].forward;
   }
   return work;
 }
@@ -205,6 +211,8 @@ void add_rates(Report& report) {
   if (step == 0) return;
   report.tokens_per_s = static_cast<double>(report.tokens) / step;
   report.mfu = report.model_flops / (step * report.peak.value());
+  const double full_square = report.full_square_flops / (step * report.peak.value());
+  if (full_square <= 1) report.mfu_full_square = full_square;
   report.hfu = report.executed_flops / (step * report.peak.value());
   Seconds idle;
   double devices = 0;
@@ -251,7 +259,8 @@ Report summarize(std::span<const Program> programs, const Timeline& timeline,
     const FlopSums work = flops_of_tasks(program);
     const auto count = static_cast<double>(timeline.devices[i].count);
     report.model_flops += 3 * work.forward * count;
-    report.executed_flops += work.all * count;
+    report.full_square_flops += 3 * work.full_forward * count;
+    report.executed_flops += work.executed * count;
     report.peak += peak_of(device_type_of(cluster, program.device), program.precision) * count;
     report.devices.push_back(
         device_report(program, timeline.devices[i], timeline.step, cluster, overheads));

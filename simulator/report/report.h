@@ -59,10 +59,14 @@ struct DeviceReport {
 };
 
 inline constexpr std::string_view kMfuFormula =
-    "3 x FLOPs of the forward kernels of all devices, each once (matrix products, attention over "
-    "the full square) / (step_s x sum of the devices' peaks)";
+    "3 x FLOPs of the forward kernels of all devices, each once (matrix products, of attention "
+    "what "
+    "its mask shows: half the square where it is causal) / (step_s x sum of the devices' peaks)";
+inline constexpr std::string_view kFullSquareFormula =
+    "the same with attention over the full square, as most publications count it; not given above "
+    "1, where it counts more than runs";
 inline constexpr std::string_view kHfuFormula =
-    "FLOPs of all kernels that ran / (step_s x sum of the devices' peaks)";
+    "FLOPs that all kernels computed / (step_s x sum of the devices' peaks)";
 inline constexpr std::string_view kBubbleFormula =
     "mean over devices of the share of the step in which neither a kernel of the compute lane nor "
     "a transfer of the device is under way nor its host late";
@@ -73,9 +77,10 @@ struct Report {
   std::int64_t tokens = 0;
   double tokens_per_s = 0;
   // FLOPs as floating point: a step of a large model on many devices exceeds 64 bits.
-  double model_flops = 0, executed_flops = 0;
+  double model_flops = 0, full_square_flops = 0, executed_flops = 0;
   FlopsPerSecond peak;
   double mfu = 0, hfu = 0, bubble = 0;
+  std::optional<double> mfu_full_square = {};  // none: it would exceed 1
   std::vector<DeviceReport> devices;  // in the order of the programs, or of classes of equal ones
   // Indices into `devices`: whose parts stand for the step (the device that finishes last; of
   // several the one that computes longest), and whose memory is fullest.

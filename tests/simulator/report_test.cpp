@@ -118,6 +118,44 @@ TEST_CASE("waiting for another device is idle time, the transfer itself is not")
   CHECK(report.last_device == 1);  // both finish last; this one computes longer
 }
 
+TEST_CASE("utilization counts of attention what its mask shows, and what ran") {
+  // Two heads of 8, 4 queries and keys: 32 pairs in the square, 2 x (1 + 2 + 3 + 4) = 20 of them
+  // seen, with a window of two keys 2 x (1 + 2 + 2 + 2) = 14.
+  const Operand heads = dense_operand({1, 4, 2, 8});
+  const auto report_of = [&](AttentionAttributes attributes, std::vector<Operand> kept) {
+    Kernel forward{.kind = KernelKind::Attention, .attributes = attributes};
+    forward.name = "one second";
+    forward.operands = {heads, heads, heads, heads};
+    Kernel backward = forward;
+    backward.part = KernelPart::InputGradient;
+    for (const Operand& operand : kept) {
+      forward.operands.push_back(operand);
+      backward.operands.push_back(operand);
+    }
+    ProgramBuilder builder(0);
+    builder.kernel(forward);
+    builder.kernel(backward);
+    FixedCosts costs;
+    costs.kernels = {{"one second", 1.0_s}};
+    return play({builder.program()}, costs);
+  };
+  const Operand sums = dense_operand({1, 2, 4});
+  const double product = 2 * 8;  // of a pair
+  const Report causal = report_of({.causal = true}, {sums});
+  CHECK(causal.model_flops == 3 * 2 * 20 * product);
+  CHECK(causal.full_square_flops == 3 * 2 * 32 * product);
+  CHECK(causal.executed_flops == (2 + 5) * 20 * product);
+  CHECK(causal.mfu < *causal.mfu_full_square);
+  const Report window = report_of({.causal = true, .window = 2}, {sums});
+  CHECK(window.model_flops == 3 * 2 * 14 * product);
+  const Report open = report_of({.causal = false}, {sums});
+  CHECK(open.mfu == open.mfu_full_square);
+  // Kept scores are computed whole, and once.
+  const Report kept = report_of({.causal = true}, {dense_operand({32})});
+  CHECK(kept.model_flops == 3 * 2 * 20 * product);
+  CHECK(kept.executed_flops == (2 + 4) * 32 * product);
+}
+
 TEST_CASE("utilization counts model FLOPs and executed FLOPs against all peaks") {
   std::vector<Program> programs;
   for (std::size_t device = 0; device < 2; ++device) {
