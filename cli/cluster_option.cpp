@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+#include <vector>
+
 #include "cli/profile_option.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/presets.h"
@@ -40,6 +43,17 @@ Cluster cluster_from_option(const std::string& text, const Session& session,
     return find_cluster(text, session.data);
   } catch (const NameError& error) {
     throw UsageError(error.what());
+  }
+}
+
+void require_precision(const Cluster& cluster, Precision precision) {
+  for (const NodeType& type : cluster.node_types) {
+    if (type.device.peak.contains(precision)) continue;
+    std::vector<std::string_view> known;
+    for (const auto& [each, peak] : type.device.peak) known.push_back(to_text(each));
+    throw UsageError(fmt::format("--precision {}: {} does not compute in it; it has {}",
+                                 to_text(precision), printable(type.device.name),
+                                 fmt::join(known, ", ")));
   }
 }
 

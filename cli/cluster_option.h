@@ -13,4 +13,7 @@ namespace meshwright {
 Cluster cluster_from_option(const std::string& text, const Session& session,
                             const std::optional<std::string>& profile = {});
 
+// Throws UsageError where a device of the cluster does not compute in the precision.
+void require_precision(const Cluster& cluster, Precision precision);
+
 }  // namespace meshwright

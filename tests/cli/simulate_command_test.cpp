@@ -364,4 +364,32 @@ TEST_CASE("run refuses what cannot run here, and a dry run starts nothing") {
   CHECK_THAT(dry.out, Contains("16 devices, ") && Contains("predicted step"));
 }
 
+TEST_CASE("a precision that the device lacks is refused with those it has") {
+  const auto refused = [](const std::string& cluster, const std::string& precision) {
+    const ProgramOutput output =
+        run_program("simulate --model gpt2-tiny --cluster " + cluster +
+                    " --plan dp=1 --global-batch 1 --seq 16 --precision " + precision);
+    CHECK(output.exit_code == 2);
+    return output.err;
+  };
+  CHECK_THAT(
+      refused("v100", "bf16"),
+      Contains("--precision bf16: v100-sxm2 does not compute in it; it has fp64, fp32, fp16"));
+  CHECK_THAT(refused("t4", "bf16"), Contains("--precision bf16: t4 does not compute in it"));
+  CHECK_THAT(refused("a100-80", "fp8"), Contains("--precision fp8: a100-sxm-80"));
+}
+
+TEST_CASE("predictions in fp8 are called not validated, and no utilization exceeds 1") {
+  const std::string asked =
+      "simulate --model llama3.2-1b --cluster h100 --plan tp=8 --global-batch 1 --seq 131072 ";
+  CHECK_THAT(run_program(asked + "--precision fp8").out, Contains("Not validated: 8-bit"));
+  const auto wide = nlohmann::json::parse(run_program(asked + "--precision bf16 --json").out);
+  CHECK(wide.at("validated") == true);
+  CHECK(wide.at("report").at("mfu") <= 1);
+  CHECK(wide.at("report").at("hfu") <= 1);
+  // Attention over the full square would be more than there is time for.
+  CHECK((wide.at("report").at("mfu_full_square").is_null() ||
+         wide.at("report").at("mfu_full_square") <= 1));
+}
+
 }  // namespace meshwright
