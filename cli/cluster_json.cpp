@@ -76,6 +76,7 @@ Json level_json(const Cluster& cluster, LevelId id) {
           {"largest_group_devices", *most},
           {"bandwidth_bytes_per_s", sourced(links.bandwidth)},
           {"latency_s", sourced(links.latency)},
+          {"fabric", to_text(fabric_of(cluster, id))},
           {"oversubscription", sourced(links.oversubscription)},
           {"rails", links.rails}};
 }

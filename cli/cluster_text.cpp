@@ -108,6 +108,16 @@ std::string group_sizes(const std::vector<DeviceRange>& groups) {
                                      : fmt::format("{}-{}", least->count, most->count);
 }
 
+// The fabric where the name does not say it, and whether there are rails.
+std::string kind_text(const LinkLevel& links) {
+  std::string text;
+  if (links.fabric && to_text(links.fabric->value) != links.name) {
+    text = to_text(links.fabric->value);
+  }
+  if (links.rails) text += text.empty() ? "rails" : ", rails";
+  return text.empty() ? "" : " (" + text + ")";
+}
+
 // The levels inside one node type, or those of the network.
 std::string levels_text(const Cluster& cluster, std::optional<std::size_t> node_type,
                         SourceList& sources) {
@@ -119,7 +129,7 @@ std::string levels_text(const Cluster& cluster, std::optional<std::size_t> node_
     const auto cell = [&](const auto& value, std::size_t width) {
       return fmt::format("{:<{}} {}", value_text(value.value), width, sources.origin(value));
     };
-    rows.push_back({printable(links.name) + (links.rails ? " (rails)" : ""),
+    rows.push_back({printable(links.name) + kind_text(links),
                     fmt::format("{} of {}", groups.size(), group_sizes(groups)),
                     cell(links.bandwidth, 9), cell(links.latency, 6),
                     cell(links.oversubscription, 3)});

@@ -47,7 +47,6 @@ const std::vector<Parameter> kParameters = {
     {"megatron-lm", "step_s", 1e-3, 0.2},
     {"fsdp", "step_s", 1e-3, 0.2},
     {"deepspeed", "step_s", 1e-3, 0.5},
-    {"network", "share", 0.3, 1.0},
     {"megatron-lm", "attention_share", 0.4, 1.0},
     {"fsdp", "attention_share", 0.4, 1.0},
     {"deepspeed", "attention_share", 0.4, 1.0},
@@ -59,7 +58,6 @@ struct State {
 };
 
 double& number(State& state, const Parameter& parameter) {
-  if (parameter.owner == "network") return state.fits.network.share;
   for (DeviceFit& fit : state.fits.devices) {
     if (fit.name == parameter.owner) return fit.sustained;
   }
@@ -76,8 +74,8 @@ double& number(State& state, const Parameter& parameter) {
 
 // The kinds of numbers. Those of one kind belong to different owners, so a run depends on at most
 // one of each.
-const std::vector<std::string> kKinds = {
-    "sustained", "row_passes", "attention_share", "dispatch_s", "kernel_gap_s", "step_s", "share"};
+const std::vector<std::string> kKinds = {"sustained",  "row_passes",   "attention_share",
+                                         "dispatch_s", "kernel_gap_s", "step_s"};
 
 // A run near a state: the logarithm of its predicted time and how much that grows with the
 // logarithm of each kind of number.
@@ -88,8 +86,7 @@ struct Slopes {
 };
 
 bool concerns(const Parameter& parameter, const Slopes& run) {
-  return parameter.owner == "network" || parameter.owner == run.device_fit ||
-         parameter.owner == run.software;
+  return parameter.owner == run.device_fit || parameter.owner == run.software;
 }
 
 std::size_t kind_of(const Parameter& parameter) {

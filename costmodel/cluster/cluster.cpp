@@ -184,6 +184,22 @@ BytesPerSecond bandwidth_of(const Cluster& cluster, LevelId id, DeviceId device)
   return typical_bandwidth(cluster, id, device);
 }
 
+Fabric fabric_of(const Cluster& cluster, LevelId id) {
+  const auto& fabric = level(cluster, id).fabric;
+  if (fabric) return fabric->value;
+  return usual_fabric(!id.node_type);
+}
+
+DeviceRange domain_of(const Cluster& cluster, DeviceId device) {
+  DeviceRange domain = devices_of(cluster, node_of(cluster, device));
+  for (std::size_t i = 0; i < cluster.network.size(); ++i) {
+    const LevelId id{std::nullopt, i};
+    if (!joins_nodes(fabric_of(cluster, id))) break;
+    domain = *group_of(cluster, id, device);
+  }
+  return domain;
+}
+
 double speed_of(const Cluster& cluster, DeviceId device) {
   const DeviceException* exception = find_exception(cluster, device);
   return exception ? exception->speed : 1;

@@ -12,6 +12,7 @@
 #include "costmodel/base/precision.h"
 #include "costmodel/base/sourced.h"
 #include "costmodel/base/units.h"
+#include "costmodel/cluster/fabric.h"
 
 namespace meshwright {
 
@@ -48,7 +49,10 @@ struct LinkLevel {
   std::string name;
   std::optional<std::int64_t> span = {};  // none: the whole node, or the whole cluster
   Sourced<BytesPerSecond> bandwidth;      // per device, one way
+  // Of one step, as NCCL's tuner counts it for small messages: transfers take a number of these
+  // that depends on the fabric.
   Sourced<Seconds> latency;
+  std::optional<Sourced<Fabric>> fabric = {};  // none: see fabric_of
   // How many times the devices' bandwidth exceeds what the level carries when all send at once.
   Sourced<double> oversubscription;
   bool rails = false;  // device i of each node is connected to device i of the others
@@ -141,6 +145,11 @@ std::optional<LevelId> level_between(const Cluster& cluster, DeviceId a, DeviceI
 // can, and with its own exception.
 BytesPerSecond typical_bandwidth(const Cluster& cluster, LevelId id, DeviceId device);
 BytesPerSecond bandwidth_of(const Cluster& cluster, LevelId id, DeviceId device);
+// As the file says, or the usual one.
+Fabric fabric_of(const Cluster& cluster, LevelId id);
+// The devices that reach each other as inside a node: those of the node, or of all nodes that
+// NVLink joins to it (a rack).
+DeviceRange domain_of(const Cluster& cluster, DeviceId device);
 // Of its kernels, as a share of what its type reaches: 1 without an exception.
 double speed_of(const Cluster& cluster, DeviceId device);
 

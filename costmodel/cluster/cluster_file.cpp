@@ -36,11 +36,6 @@ Seconds latency(const JsonInput& input) {
   return time;
 }
 
-// NCCL's tuner counts 1 us for a hop over PCIe and 2.7 us over a network (LL protocol, ring).
-const Sourced<Seconds> kAssumedNodeLatency = {
-    1.0_us, Origin::Assumed, "not given; NCCL's tuner counts this for a hop over PCIe"};
-const Sourced<Seconds> kAssumedNetworkLatency = {
-    2.7_us, Origin::Assumed, "not given; NCCL's tuner counts this for a hop over a network"};
 const Sourced<double> kAssumedOversubscription = {
     1.0, Origin::Assumed, "not given; a level that carries all its devices at once"};
 const Sourced<std::int64_t> kAssumedDevicesPerLink = {
@@ -86,12 +81,28 @@ Host read_host(const JsonInput& input, std::int64_t devices, const std::string& 
   return host;
 }
 
+Sourced<Seconds> assumed_latency(const std::optional<Sourced<Fabric>>& given, bool network) {
+  const Fabric fabric = given ? given->value : usual_fabric(network);
+  return {usual_latency(fabric), Origin::Assumed,
+          fmt::format("not given; usual for a hop over {}", to_text(fabric))};
+}
+
+Fabric read_fabric(const JsonInput& input, bool network) {
+  const auto fabric = parse_fabric(input.as<std::string>());
+  if (fabric && (network ? between_nodes(*fabric) : inside_nodes(*fabric))) return *fabric;
+  input.fail_expected(network ? "infiniband, roce, efa, slingshot, ethernet, nvlink or nvlink-rack"
+                              : "nvlink, nvlink-rack, xgmi, pcie or memory");
+}
+
 LinkLevel read_level(const JsonInput& input, bool network, const std::string& source) {
+  const auto fabric = find_sourced(
+      input, "fabric", source, [&](const JsonInput& text) { return read_fabric(text, network); });
   LinkLevel level{
       .name = read_name(input.at("name")),
       .bandwidth = read_sourced(input.at("bandwidth"), source, bandwidth),
       .latency = find_sourced(input, "latency", source, latency)
-                     .value_or(network ? kAssumedNetworkLatency : kAssumedNodeLatency),
+                     .value_or(assumed_latency(fabric, network)),
+      .fabric = fabric,
       .oversubscription = find_sourced(input, "oversubscription", source, oversubscription)
                               .value_or(kAssumedOversubscription)};
   if (const auto span = input.find("span")) level.span = count(*span);

@@ -42,8 +42,9 @@ void add(Hash& hash, const Host& host) {
 }
 
 void add(Hash& hash, const LinkLevel& level) {
-  const auto& [name, span, bandwidth, latency, oversubscription, rails] = level;
+  const auto& [name, span, bandwidth, latency, fabric, oversubscription, rails] = level;
   hash.add(name, span, bandwidth.value, latency.value, oversubscription.value, rails);
+  add(hash, fabric);
 }
 
 void add(Hash& hash, const NodeType& type) {

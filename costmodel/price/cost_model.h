@@ -45,19 +45,4 @@ Price host_copy_price(const HostCopy& copy, Precision precision, const Cluster& 
 // on a device that only knows fp32 runs at half the speed.
 FlopsPerSecond peak_of(const DeviceType& device, Precision precision);
 
-// Kernels by their roofline, transfers by latency and bandwidth of the outermost level their group
-// needs. The formulas with their sources stand in cost_model.cpp.
-class FormulaCosts : public CostModel {
- public:
-  explicit FormulaCosts(const Cluster& cluster) : cluster_(cluster) {}
-  Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override;
-  Price transfer(const Transfer& transfer, Precision precision) const override;
-  Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
-    return host_copy_price(copy, precision, cluster_, device);
-  }
-
- private:
-  const Cluster& cluster_;  // must outlive this
-};
-
 }  // namespace meshwright

@@ -40,7 +40,7 @@ void visit(FlashFit& flash, const std::string& prefix, const Visit& each) {
 
 void visit(ProtocolFit& protocol, const std::string& prefix, const Visit& each) {
   each(prefix + ".base_s", protocol.base_s);
-  each(prefix + ".hop_s", protocol.hop_s);
+  each(prefix + ".hops", protocol.hops);
   each(prefix + ".share", protocol.share);
   each(prefix + ".ramp_s", protocol.ramp_s);
 }
@@ -151,9 +151,9 @@ DeviceFit formula_fit(const DeviceType& device) {
                       .causal_ramp = 400,
                       .head_ramp = 10,
                       .wave_ramp = 3}}},
-          .links = {.small = {.base_s = 7e-6, .hop_s = 1e-6, .share = 0.1},
-                    .large = {.base_s = 20e-6, .hop_s = 2e-6, .share = 0.75, .ramp_s = 3e-9},
-                    .all_to_all = {.base_s = 20e-6, .hop_s = 1e-6, .share = 0.7, .ramp_s = 3e-9}}};
+          .links = {.small = {.base_s = 7e-6, .hops = 1, .share = 0.1},
+                    .large = {.base_s = 20e-6, .hops = 2, .share = 0.75, .ramp_s = 3e-9},
+                    .all_to_all = {.base_s = 20e-6, .hops = 1, .share = 0.7, .ramp_s = 3e-9}}};
 }
 
 }  // namespace meshwright

@@ -52,17 +52,17 @@ struct FlashFit {
   friend bool operator==(const FlashFit&, const FlashFit&) = default;
 };
 
-// A protocol of a collective: base + steps x hop + bytes / (share of the bandwidth)
-// + ramp x sqrt(bytes).
+// A protocol of a collective: base + steps x hops x latency of the links
+// + bytes / (share of the bandwidth) + ramp x sqrt(bytes).
 struct ProtocolFit {
   double base_s = 0;
-  double hop_s = 0;
+  double hops = 0;  // latencies that a step takes
   double share = 0;
   double ramp_s = 0;  // per square root of a byte
   friend bool operator==(const ProtocolFit&, const ProtocolFit&) = default;
 };
 
-// Transfers inside a node. `small` and `large` are the ring's protocols (of NCCL: LL and Simple),
+// Transfers inside a domain. `small` and `large` are the ring's protocols (of NCCL: LL and Simple),
 // of which the faster one is taken.
 struct LinkFit {
   ProtocolFit small, large, all_to_all;

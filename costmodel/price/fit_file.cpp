@@ -14,15 +14,41 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFitsFormat = "meshwright-fits";
-constexpr std::int64_t kFitsVersion = 1;
+constexpr std::int64_t kFitsVersion = 2;
 
-NetworkFit read_network(const JsonInput& input) {
-  NetworkFit network{.base_s = input.at("base_s").not_negative(),
-                     .hop_s = input.at("hop_s").not_negative(),
-                     .share = input.at("share").not_negative(),
-                     .ramp_s = input.at("ramp_s").not_negative()};
-  if (network.share == 0) input.at("share").fail_expected("a share above 0");
-  return network;
+// Every number must be there: a missing one would be a price of nothing.
+template <class Fit>
+Fit read_numbers(const JsonInput& values) {
+  Fit fit;
+  std::set<std::string> given;
+  for (const auto& [name, value] : values.fields()) {
+    if (!set_fit_value(fit, name, value.not_negative())) value.fail("no such number in a fit");
+    given.insert(name);
+  }
+  for (const auto& [name, value] : fit_values(fit)) {
+    if (!given.contains(name)) values.fail(fmt::format("\"{}\" is missing", name));
+    if (value == 0 && (name.ends_with("share") || name.ends_with("bytes_per_s"))) {
+      values.at(name).fail_expected("a share above 0");
+    }
+  }
+  return fit;
+}
+
+template <class Fit>
+std::map<Fabric, Fit> read_fabrics(const JsonInput& input, Fabric needed) {
+  std::map<Fabric, Fit> fits;
+  for (const auto& [name, values] : input.fields()) {
+    const auto fabric = parse_fabric(name);
+    if (!fabric) values.fail("no such fabric");
+    fits.emplace(*fabric, read_numbers<Fit>(values));
+  }
+  if (!fits.contains(needed)) input.fail(fmt::format("\"{}\" is missing", to_text(needed)));
+  return fits;
+}
+
+NetworkFits read_network(const JsonInput& input) {
+  return {.between = read_fabrics<NetworkFit>(input.at("between"), Fabric::InfiniBand),
+          .inside = read_fabrics<HopFactors>(input.at("inside"), Fabric::NvLink)};
 }
 
 // Every number must be there: a missing one would be a price of nothing.
@@ -56,13 +82,25 @@ DeviceFit read_device(const JsonInput& input) {
 // A double that prints short.
 double six_digits(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
-Json device_json(const DeviceFit& fit) {
+template <class Fit>
+Json values_json(const Fit& fit) {
   Json values = Json::object();
   for (const auto& [name, value] : fit_values(fit)) values[name] = six_digits(value);
+  return values;
+}
+
+template <class Fit>
+Json fabrics_json(const std::map<Fabric, Fit>& fits) {
+  Json all = Json::object();
+  for (const auto& [fabric, fit] : fits) all[std::string(to_text(fabric))] = values_json(fit);
+  return all;
+}
+
+Json device_json(const DeviceFit& fit) {
   return {{"name", fit.name},
           {"devices", fit.devices},
           {"sources", fit.sources},
-          {"values", std::move(values)}};
+          {"values", values_json(fit)}};
 }
 
 }  // namespace
@@ -83,7 +121,7 @@ Fits read_fits(const std::filesystem::path& file) {
     input.at("version").fail_expected(fmt::format("{}", kFitsVersion));
   }
   const JsonInput network = input.at("network");
-  Fits fits{.network = read_network(network.at("values")),
+  Fits fits{.network = read_network(network),
             .network_sources = network.required<std::string>("sources")};
   network.reject_unknown_fields();
   for (const JsonInput& device : input.at("devices").elements()) {
@@ -96,13 +134,12 @@ Fits read_fits(const std::filesystem::path& file) {
 std::string fits_text(const Fits& fits) {
   Json devices = Json::array();
   for (const DeviceFit& fit : fits.devices) devices.push_back(device_json(fit));
-  const Json network = {{"base_s", six_digits(fits.network.base_s)},
-                        {"hop_s", six_digits(fits.network.hop_s)},
-                        {"share", six_digits(fits.network.share)},
-                        {"ramp_s", six_digits(fits.network.ramp_s)}};
+  const Json network = {{"sources", fits.network_sources},
+                        {"between", fabrics_json(fits.network.between)},
+                        {"inside", fabrics_json(fits.network.inside)}};
   const Json all = {{"format", kFitsFormat},
                     {"version", kFitsVersion},
-                    {"network", {{"sources", fits.network_sources}, {"values", network}}},
+                    {"network", network},
                     {"devices", std::move(devices)}};
   return all.dump(1) + "\n";
 }

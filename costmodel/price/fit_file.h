@@ -12,7 +12,7 @@ namespace meshwright {
 
 // Everything that was fitted to measurements of devices and networks.
 struct Fits {
-  NetworkFit network;
+  NetworkFits network;
   std::string network_sources;
   std::vector<DeviceFit> devices;
   friend bool operator==(const Fits&, const Fits&) = default;

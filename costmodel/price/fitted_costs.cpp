@@ -65,12 +65,16 @@ double FittedCosts::times_longer(KernelKind kind) const {
 
 Price FittedCosts::transfer(const Transfer& transfer, Precision precision) const {
   const Known& by = known(transfer.group.front());
-  const Bytes size = bytes_of(transfer, precision);
-  const GroupShape shape = group_shape(cluster_, transfer.group);
-  if (shape.members == 1) return {.time = Seconds(0), .origin = by.origin};
-  const GroupLinks links = group_links(cluster_, transfer.group, by.fit.links);
-  return {.time = transfer_time(transfer.kind, size, shape, links, by.fit.links, network_),
+  if (transfer.group.size() == 1) return {.time = Seconds(0), .origin = by.origin};
+  return {.time = carried(transfer.kind, bytes_of(transfer, precision), transfer.group).time,
           .origin = by.origin};
+}
+
+CollectiveTime FittedCosts::carried(TransferKind kind, Bytes size,
+                                    const std::vector<DeviceId>& group) const {
+  const LinkFit& fit = known(group.front()).fit.links;
+  return collective_time(kind, size, group_shape(cluster_, group),
+                         group_links(cluster_, group, fit), fit, network_);
 }
 
 }  // namespace meshwright

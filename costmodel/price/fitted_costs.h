@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "costmodel/price/cost_model.h"
 #include "costmodel/price/fit_file.h"
@@ -20,6 +21,10 @@ class FittedCosts : public CostModel {
   Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
     return host_copy_price(copy, precision, cluster_, device);
   }
+  // A transfer of `size` bytes by more than one device, and how it is carried out.
+  CollectiveTime carried(TransferKind kind, Bytes size, const std::vector<DeviceId>& group) const;
+  // Of prices of the device's kernels and transfers.
+  PriceOrigin origin(DeviceId device) const { return known(device).origin; }
 
  private:
   struct Known {
@@ -31,7 +36,7 @@ class FittedCosts : public CostModel {
   double times_longer(KernelKind kind) const;
 
   const Cluster& cluster_;
-  NetworkFit network_;
+  NetworkFits network_;
   SoftwarePrices software_;
   std::map<std::string, Known> known_;  // by DeviceType::name
 };

@@ -30,6 +30,7 @@ LinkMap::LinkMap(const Cluster& cluster) : cluster_(cluster), levels_(levels(clu
     const DeviceId device(d);
     node_first_.push_back(
         static_cast<std::uint32_t>(devices_of(cluster, node_of(cluster, device)).first));
+    domain_first_.push_back(static_cast<std::uint32_t>(domain_of(cluster, device).first));
     first_rung_.push_back(static_cast<std::uint32_t>(rungs_.size()));
     for (std::size_t i = 0; i < levels_.size(); ++i) {
       const auto group = group_of(cluster, levels_[i], device);
@@ -73,9 +74,9 @@ std::uint32_t LinkMap::place_in_node(DeviceId device) const {
   return static_cast<std::uint32_t>(device.index()) - node_first_[device.index()];
 }
 
-bool LinkMap::inside_node(std::span<const DeviceId> group) const {
+bool LinkMap::inside_domain(std::span<const DeviceId> group) const {
   return std::ranges::all_of(group, [&](DeviceId device) {
-    return node_first_[device.index()] == node_first_[group.front().index()];
+    return domain_first_[device.index()] == domain_first_[group.front().index()];
   });
 }
 
@@ -170,6 +171,26 @@ void LinkMap::add_ring(Members members, bool closed, Loads& loads) const {
   }
 }
 
+double LinkMap::tree_crossing(Members members, const std::vector<Members>& parts) const {
+  const bool apart =
+      domain_first_[parts.front().front().index()] != domain_first_[parts.back().front().index()];
+  constexpr std::size_t kFewestInSwitch = 5;  // as NCCL has it
+  const bool switches = std::ranges::all_of(
+      parts, [](const Members& part) { return part.size() >= kFewestInSwitch; });
+  const auto n = static_cast<double>(members.size());
+  return parts.size() == 2 && apart && switches ? n / (2 * (n - 1)) : 1;
+}
+
+void LinkMap::add_all_reduce(Members members, Loads& loads) const {
+  const std::vector<Members> parts = children(members);
+  const std::size_t from_top = joining_from_top(members.front(), members.back());
+  for (const Members part : parts) {
+    const double share = tree_crossing(members, parts) / static_cast<double>(part.size());
+    add_both_ways(part, from_top, share, loads);
+    add_ring(part, false, loads);
+  }
+}
+
 void LinkMap::add_all_to_all(Members members, double peers, Loads& loads) const {
   if (members.size() < 2) return;
   const std::size_t from_top = joining_from_top(members.front(), members.back());
@@ -203,6 +224,8 @@ std::vector<LinkLoad> LinkMap::loads(TransferKind kind, std::span<const DeviceId
   std::ranges::sort(members);
   switch (kind) {
     case TransferKind::AllReduce:
+      add_all_reduce(members, loads);
+      break;
     case TransferKind::ReduceScatter:
     case TransferKind::AllGather:
       add_ring(members, true, loads);

@@ -39,10 +39,12 @@ struct LinkLoad {
 //
 // Rings (all kinds but those below) cross a level once for every group of the level inside it; all
 // members in such a group carry an equal part of that, each through its own port. Inside the group
-// the ring is an open chain. An all-to-all sends an equal part to every peer, through the innermost
-// level that joins the two. A broadcast goes from member to member, Send and Receive from one to
-// the other; between different places of two nodes a level with rails is entered by the device of
-// the sender's node that stands on the receiver's rail.
+// the ring is an open chain. Of an all-reduce over two domains with five or more members in each,
+// every byte crosses once each way: it is a tree, whose domains send half of them up and the other
+// half down. An all-to-all sends an equal
+// part to every peer, through the innermost level that joins the two. A broadcast goes from member
+// to member, Send and Receive from one to the other; between different places of two nodes a level
+// with rails is entered by the device of the sender's node that stands on the receiver's rail.
 //
 // Assumption: a level has the ports of the level inside it where the two have the same bandwidth
 // (leaf and spine switches behind one adapter); otherwise it has ports of its own.
@@ -55,8 +57,8 @@ class LinkMap {
   // The host link that a device's copies cross; its node must have a host.
   LinkId host_link(CopyDirection direction, DeviceId device) const;
   BytesPerSecond capacity(const LinkId& link) const;
-  // Whether all devices are in one node.
-  bool inside_node(std::span<const DeviceId> group) const;
+  // Whether all devices are in one domain: a node, or a rack that NVLink joins.
+  bool inside_domain(std::span<const DeviceId> group) const;
 
  private:
   // A level as one device sees it.
@@ -80,14 +82,18 @@ class LinkMap {
   std::vector<Members> children(Members members) const;
   void add_both_ways(Members members, std::size_t from_top, double share, Loads& loads) const;
   void add_ring(Members members, bool closed, Loads& loads) const;
+  // How often an all-reduce crosses between the parts of a group, by a closed ring's.
+  double tree_crossing(Members members, const std::vector<Members>& parts) const;
+  void add_all_reduce(Members members, Loads& loads) const;
   void add_all_to_all(Members members, double peers, Loads& loads) const;
   void add_send(DeviceId from, DeviceId to, Loads& loads) const;
 
   const Cluster& cluster_;
   std::vector<LevelId> levels_;
   std::vector<Rung> rungs_;
-  std::vector<std::uint32_t> first_rung_;  // by device, and one past the last
-  std::vector<std::uint32_t> node_first_;  // by device: the first device of its node
+  std::vector<std::uint32_t> first_rung_;    // by device, and one past the last
+  std::vector<std::uint32_t> node_first_;    // by device: the first device of its node
+  std::vector<std::uint32_t> domain_first_;  // and of its domain
 };
 
 }  // namespace meshwright

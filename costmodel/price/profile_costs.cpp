@@ -27,15 +27,26 @@ Price ProfileCosts::kernel(const Kernel& kernel, Precision precision, DeviceId d
   return price;
 }
 
+std::optional<Seconds> ProfileCosts::measured(TransferKind kind, Bytes size,
+                                              const std::vector<DeviceId>& group) const {
+  const auto place = place_of(cluster_, group);
+  if (!place || place->devices == 1) return std::nullopt;
+  return times_.transfer(device_type_of(cluster_, group[0]).name, kind, *place, size);
+}
+
 Price ProfileCosts::transfer(const Transfer& transfer, Precision precision) const {
-  const auto place = place_of(cluster_, transfer.group);
-  const Bytes bytes = bytes_of(transfer, precision);
-  if (place && place->devices > 1) {
-    const auto time = times_.transfer(device_type_of(cluster_, transfer.group[0]).name,
-                                      transfer.kind, *place, bytes);
-    if (time) return {.time = *time, .origin = PriceOrigin::Measured};
+  if (const auto time = measured(transfer.kind, bytes_of(transfer, precision), transfer.group)) {
+    return {.time = *time, .origin = PriceOrigin::Measured};
   }
-  return otherwise_.transfer(transfer, precision);
+  // Beside what was measured another model must not say that more bytes take less time.
+  Price price = otherwise_.transfer(transfer, precision);
+  const auto place = place_of(cluster_, transfer.group);
+  if (!place) return price;
+  const auto limits = times_.transfer_limits(device_type_of(cluster_, transfer.group[0]).name,
+                                             transfer.kind, *place, bytes_of(transfer, precision));
+  if (limits.most) price.time = std::min(price.time, *limits.most);
+  if (limits.least) price.time = std::max(price.time, *limits.least);
+  return price;
 }
 
 }  // namespace meshwright

@@ -14,6 +14,9 @@ class ProfileCosts : public CostModel {
       : times_(times), cluster_(cluster), otherwise_(otherwise) {}
   Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override;
   Price transfer(const Transfer& transfer, Precision precision) const override;
+  // The time that was measured. None: the profile does not have it.
+  std::optional<Seconds> measured(TransferKind kind, Bytes size,
+                                  const std::vector<DeviceId>& group) const;
   Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
     return otherwise_.host_copy(copy, precision, device);
   }

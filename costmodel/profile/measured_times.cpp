@@ -20,7 +20,10 @@ MeasuredTimes::MeasuredTimes(const Profile& profile) {
     for (auto& [provenance, grid] : grids) finish(grid);
   }
   for (auto& [key, grids] : transfers_) {
-    for (auto& [provenance, grid] : grids) finish(grid);
+    for (auto& [provenance, grid] : grids) {
+      finish(grid);
+      level_out(grid);
+    }
   }
 }
 
@@ -35,6 +38,30 @@ void MeasuredTimes::finish(Grid& grid) {
   for (auto& sizes : grid.sizes) {
     std::ranges::sort(sizes);
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  }
+}
+
+// By pooling neighbours that are the wrong way round (Ayer et al., "An empirical distribution
+// function for sampling with incomplete information", 1955): the nearest times that never fall.
+void MeasuredTimes::level_out(Grid& grid) {
+  struct Pool {
+    double sum = 0;
+    std::size_t count = 0;
+    double mean() const { return sum / static_cast<double>(count); }
+  };
+  std::vector<Pool> pools;
+  for (const auto& [shape, log_time] : grid.log_times) {
+    pools.push_back({log_time, 1});
+    while (pools.size() > 1 && pools.back().mean() < pools[pools.size() - 2].mean()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back().sum += last.sum;
+      pools.back().count += last.count;
+    }
+  }
+  auto entry = grid.log_times.begin();
+  for (const Pool& pool : pools) {
+    for (std::size_t i = 0; i < pool.count; ++i) (entry++)->second = pool.mean();
   }
 }
 
@@ -107,6 +134,26 @@ std::optional<Seconds> MeasuredTimes::transfer(std::string_view device, Transfer
   const auto found = transfers_.find({std::string(device), kind, place});
   if (found == transfers_.end()) return {};
   return best(found->second, {bytes.value()});
+}
+
+MeasuredTimes::Limits MeasuredTimes::transfer_limits(std::string_view device, TransferKind kind,
+                                                     GroupPlace place, Bytes bytes) const {
+  if (kind == TransferKind::Receive) kind = TransferKind::Send;
+  Limits limits;
+  const auto found = transfers_.find({std::string(device), kind, place});
+  if (found == transfers_.end()) return limits;
+  for (const auto& [provenance, grid] : found->second) {
+    const auto above = grid.log_times.lower_bound({bytes.value()});
+    if (above != grid.log_times.begin()) {
+      const Seconds time(std::exp(std::prev(above)->second));
+      limits.least = std::max(limits.least.value_or(time), time);
+    }
+    if (above != grid.log_times.end()) {
+      const Seconds time(std::exp(above->second));
+      limits.most = std::min(limits.most.value_or(time), time);
+    }
+  }
+  return limits;
 }
 
 bool MeasuredTimes::knows_device(std::string_view device) const {

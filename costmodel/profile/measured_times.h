@@ -19,6 +19,8 @@ namespace meshwright {
 // any product of powers; the 2^d corners around must all have been measured by the same provenance.
 // Outside nothing is said. Of several provenances that know, the one that measured closest around
 // counts: an exact hit, else the smallest cell; with equal ones the first in the profile.
+//
+// Times of transfers are levelled out where noise has more bytes take less time.
 class MeasuredTimes {
  public:
   explicit MeasuredTimes(const Profile& profile);
@@ -30,6 +32,14 @@ class MeasuredTimes {
   // A Receive is timed as the Send it belongs to.
   std::optional<Seconds> transfer(std::string_view device, TransferKind kind, GroupPlace place,
                                   Bytes bytes) const;
+
+  // What transfers of fewer bytes take at most and of more bytes at least, where these were
+  // measured and these bytes were not.
+  struct Limits {
+    std::optional<Seconds> least, most;
+  };
+  Limits transfer_limits(std::string_view device, TransferKind kind, GroupPlace place,
+                         Bytes bytes) const;
 
   bool knows_device(std::string_view device) const;
 
@@ -50,6 +60,7 @@ class MeasuredTimes {
 
   static void add(Grids& grids, std::size_t provenance, const Shape& shape, Seconds time);
   static void finish(Grid& grid);
+  static void level_out(Grid& grid);  // of one dimension
   static std::optional<Answer> interpolate(const Grid& grid, const Shape& shape);
   static std::optional<Seconds> best(const Grids& grids, const Shape& shape);
 

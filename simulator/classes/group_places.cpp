@@ -7,9 +7,10 @@ namespace meshwright {
 TransferKind family_of(TransferKind kind) {
   switch (kind) {
     case TransferKind::AllReduce:
+      return TransferKind::AllReduce;
     case TransferKind::ReduceScatter:
     case TransferKind::AllGather:
-      return TransferKind::AllReduce;
+      return TransferKind::AllGather;
     case TransferKind::AllToAll:
       return TransferKind::AllToAll;
     case TransferKind::Broadcast:

@@ -237,7 +237,7 @@ class Representation {
         for (const auto& [use, count] : crossed[{coloring_.groups[group_of(p, t).first], family}]) {
           own.push_back({.link = use.first, .multiplicity = count, .share = use.second});
         }
-        inside.push_back(map_.inside_node(transfers[t].group));
+        inside.push_back(map_.inside_domain(transfers[t].group));
       }
       CopyUses& copy_uses = scene.copy_uses.emplace_back();
       if (result_.programs[p].copies.empty()) continue;

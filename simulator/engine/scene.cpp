@@ -64,7 +64,7 @@ Scene scene_of(std::span<const Program> programs, const Cluster& cluster) {
     auto& inside = scene.inside_node.emplace_back();
     for (const Transfer& transfer : programs[p].transfers) {
       uses.push_back(links.uses_of(transfer));
-      inside.push_back(map.inside_node(transfer.group));
+      inside.push_back(map.inside_domain(transfer.group));
     }
     scene.copy_uses.push_back(links.uses_of_copies(programs[p]));
   }

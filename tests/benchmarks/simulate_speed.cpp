@@ -20,6 +20,7 @@
 #include "simulator/lowering/check_plan.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/report/report.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -64,7 +65,7 @@ Prepared prepare(const Case& entry) {
   for (const std::string& problem : check_choices(choices, batch, model, cluster)) {
     fmt::print("{}: {}\n", entry.choices, problem);
   }
-  return {model, cluster, resolve(choices, batch, model, cluster, FormulaCosts(cluster))};
+  return {model, cluster, resolve(choices, batch, model, cluster, UserCosts(cluster))};
 }
 
 std::size_t task_count(const std::vector<Program>& programs) {
@@ -81,7 +82,7 @@ void print_rate(const char* what, std::size_t tasks, double time) {
 void print_engine() {
   const Case entry{"gpt3-13b", "h100:4x8", "dp=4,tp=2,pp=4,microbatch=1", 256};
   const Prepared prepared = prepare(entry);
-  const FormulaCosts costs(prepared.cluster);
+  const UserCosts costs(prepared.cluster);
   std::vector<Program> programs = lower_all(prepared.model, prepared.plan);
   const std::size_t tasks = task_count(programs);
   fmt::print("{} on {}, {}: {} programs, {} tasks\n", entry.model, entry.cluster, entry.choices,
@@ -106,7 +107,7 @@ void print_engine() {
 void print_large(const Case& entry) {
   const double start = cpu_s();
   const Prepared prepared = prepare(entry);
-  const FormulaCosts costs(prepared.cluster);
+  const UserCosts costs(prepared.cluster);
   const double resolved = cpu_s();
   const Represented represented = represent(prepared.model, prepared.plan, prepared.cluster);
   const double lowered = cpu_s();

@@ -88,17 +88,33 @@ TEST_CASE("each value says where it comes from") {
 TEST_CASE("what is left out is assumed, and says so") {
   const Cluster cluster = parse(small_file());
   const LinkLevel& bus = cluster.node_types[0].levels[1];
-  CHECK(bus.latency == Sourced<Seconds>{1.0_us, Origin::Assumed,
-                                        "not given; NCCL's tuner counts this for a hop over PCIe"});
+  CHECK(bus.latency ==
+        Sourced<Seconds>{1.0_us, Origin::Assumed, "not given; usual for a hop over pcie"});
   CHECK(cluster.network[0].latency ==
-        Sourced<Seconds>{2.7_us, Origin::Assumed,
-                         "not given; NCCL's tuner counts this for a hop over a network"});
+        Sourced<Seconds>{2.7_us, Origin::Assumed, "not given; usual for a hop over infiniband"});
+  CHECK(!cluster.network[0].fabric);
+  CHECK(fabric_of(cluster, {std::nullopt, 0}) == Fabric::InfiniBand);
+  CHECK(fabric_of(cluster, {0, 1}) == Fabric::Pcie);
   CHECK(bus.oversubscription ==
         Sourced<double>{1.0, Origin::Assumed,
                         "not given; a level that carries all its devices at once"});
   CHECK(cluster.node_types[0].host->devices_per_link ==
         Sourced<std::int64_t>{1, Origin::Assumed,
                               "not given; every device has a host link of its own"});
+}
+
+TEST_CASE("a fabric is read where it can be, and brings its usual latency") {
+  auto file = small_file();
+  file["network"][0]["fabric"] = "efa";
+  const Cluster cluster = parse(file);
+  CHECK(cluster.network[0].fabric->value == Fabric::Efa);
+  CHECK(cluster.network[0].latency.value == 12.0_us);
+  CHECK(problem_with("/network/0/fabric", "pcie") ==
+        "c.json: network[0].fabric: expected infiniband, roce, efa, slingshot, ethernet, nvlink or "
+        "nvlink-rack, found \"pcie\"");
+  CHECK(problem_with("/node_types/n/levels/0/fabric", "efa") ==
+        "c.json: node_types.n.levels[0].fabric: expected nvlink, nvlink-rack, xgmi, pcie or "
+        "memory, found \"efa\"");
 }
 
 TEST_CASE("a mixed cluster may have its own network bandwidth for each node type") {
@@ -192,8 +208,8 @@ TEST_CASE("an unknown field or word is told with the known ones") {
   CHECK(problem_with("/nodes/0/cuont", 1) ==
         "c.json: nodes[0]: unknown field \"cuont\"; known here: count, type");
   CHECK(problem_with("/node_types/n/levels/0/rails", true) ==
-        "c.json: node_types.n.levels[0]: unknown field \"rails\"; known here: bandwidth, latency, "
-        "name, oversubscription, span");
+        "c.json: node_types.n.levels[0]: unknown field \"rails\"; known here: bandwidth, fabric, "
+        "latency, name, oversubscription, span");
   CHECK(problem_with("/colour", "red") ==
         "c.json: unknown field \"colour\"; known here: description, device_types, exceptions, "
         "format, "

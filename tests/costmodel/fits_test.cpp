@@ -66,7 +66,7 @@ TEST_CASE("a fits file with a mistake is refused by name") {
   };
   CHECK(message([](Json& j) { j["format"] = "x"; }) ==
         "x.json: format: expected \"meshwright-fits\", found \"x\"");
-  CHECK(message([](Json& j) { j["version"] = 2; }) == "x.json: version: expected 1, found 2");
+  CHECK(message([](Json& j) { j["version"] = 1; }) == "x.json: version: expected 2, found 1");
   CHECK(message([](Json& j) { j["devices"][0]["values"].erase("gemm.share"); }) ==
         "x.json: devices[0].values: \"gemm.share\" is missing");
   CHECK_THAT(message([](Json& j) { j["devices"][0]["values"]["gemm.speed"] = 1; }),
@@ -75,8 +75,16 @@ TEST_CASE("a fits file with a mistake is refused by name") {
              Catch::Contains("expected a number that is not negative, found -1"));
   CHECK_THAT(message([](Json& j) { j["devices"][0]["values"]["gemm.share"] = 0; }),
              Catch::Contains("expected a share above 0, found 0"));
-  CHECK_THAT(message([](Json& j) { j["network"]["values"]["share"] = 0; }),
+  CHECK_THAT(message([](Json& j) { j["network"]["between"]["infiniband"]["ring_share"] = 0; }),
              Catch::Contains("expected a share above 0, found 0"));
+  CHECK(message([](Json& j) { j["network"]["between"]["infiniband"].erase("pair"); }) ==
+        "x.json: network.between.infiniband: \"pair\" is missing");
+  CHECK_THAT(message([](Json& j) { j["network"]["inside"]["nvlink"]["speed"] = 1; }),
+             Catch::Contains("speed") && Catch::Contains("no such number in a fit"));
+  CHECK_THAT(message([](Json& j) { j["network"]["inside"]["carrier-pigeon"] = Json::object(); }),
+             Catch::Contains("no such fabric"));
+  CHECK(message([](Json& j) { j["network"]["between"].erase("infiniband"); }) ==
+        "x.json: network.between: \"infiniband\" is missing");
   CHECK_THAT(message([](Json& j) { j["more"] = 0; }), Catch::Contains("more"));
   check_unreadable_files([](const auto& file) { read_fits(file); });
 }

@@ -33,7 +33,7 @@ double share_of(const std::vector<LinkLoad>& loads, LinkId link) {
 TEST_CASE("a ring crosses a level once for each group inside it, by all its members") {
   const Cluster cluster = pairs();
   const LinkMap map(cluster);
-  const auto loads = map.loads(TransferKind::AllReduce, ids({0, 1, 2, 3, 4, 5, 6, 7}));
+  const auto loads = map.loads(TransferKind::AllGather, ids({0, 1, 2, 3, 4, 5, 6, 7}));
   // The network: once for each node, a quarter by each device.
   CHECK(share_of(loads, {LinkKind::Out, 2, 5}) == 0.25);
   CHECK(share_of(loads, {LinkKind::In, 2, 5}) == 0.25);
@@ -56,6 +56,26 @@ TEST_CASE("an all-to-all reaches each peer by the innermost level that joins the
   CHECK(share_of(loads, {LinkKind::Out, 2, 4}) == 1);
 }
 
+TEST_CASE("an all-reduce over two large nodes has every byte cross once each way") {
+  const Cluster cluster{.name = "two nodes",
+                        .node_types = {node_of_devices("node", 8)},
+                        .nodes = {{0, 2}},
+                        .network = {links("network", std::nullopt, 10.0_GBps)}};
+  const LinkMap map(cluster);
+  std::vector<DeviceId> all;
+  for (std::size_t i = 0; i < 16; ++i) all.emplace_back(i);
+  const auto tree = map.loads(TransferKind::AllReduce, all);
+  const auto ring = map.loads(TransferKind::AllGather, all);
+  // A device sends 2 S 15/16, of which the eight of a node together let S cross.
+  CHECK(share_of(tree, {LinkKind::Out, 1, 5}) == Approx(1 / (2.0 * 15 / 16) / 8));
+  CHECK(share_of(ring, {LinkKind::Out, 1, 5}) == 1.0 / 8);
+  CHECK(share_of(tree, {LinkKind::Out, 0, 5}) == share_of(ring, {LinkKind::Out, 0, 5}));
+  // In a node there is no tree, and small groups are rings.
+  for (const auto& group : {ids({0, 1, 2, 3}), ids({0, 1, 8, 9})}) {
+    CHECK(map.loads(TransferKind::AllReduce, group) == map.loads(TransferKind::AllGather, group));
+  }
+}
+
 TEST_CASE("sends have a direction, and one device alone crosses nothing") {
   const Cluster cluster = pairs();
   const LinkMap map(cluster);
@@ -69,8 +89,8 @@ TEST_CASE("sends have a direction, and one device alone crosses nothing") {
                                                                     {{LinkKind::In, 0, 1}, 1},
                                                                     {{LinkKind::In, 2, 4}, 1}});
   CHECK(map.loads(TransferKind::AllReduce, ids({3})).empty());
-  CHECK(map.inside_node(ids({4, 7})));
-  CHECK(!map.inside_node(ids({3, 4})));
+  CHECK(map.inside_domain(ids({4, 7})));
+  CHECK(!map.inside_domain(ids({3, 4})));
 }
 
 TEST_CASE("uplinks carry what their devices can send, divided by the over-subscription") {

@@ -10,6 +10,7 @@
 #include "tests/costmodel/profile_examples.h"
 #include "tests/flat_transfer.h"
 #include "tests/test_scale.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -157,11 +158,43 @@ TEST_CASE("transfers are found by kind, place and bytes; a receive is its send")
   CHECK(!times.transfer("core", TransferKind::Send, {2, 1}, 8_KiB));
 }
 
+TEST_CASE("where noise has more bytes take less time, transfers are levelled out") {
+  Profile profile = profile_with({});
+  profile.transfers = {transfer_time(TransferKind::Send, {2, 1}, 1_KiB, 1e-6),
+                       transfer_time(TransferKind::Send, {2, 1}, 2_KiB, 4e-6),
+                       transfer_time(TransferKind::Send, {2, 1}, 4_KiB, 1e-6),
+                       transfer_time(TransferKind::Send, {2, 1}, 8_KiB, 3e-6)};
+  const MeasuredTimes times(profile);
+  const auto time = [&](Bytes bytes) {
+    return times.transfer("core", TransferKind::Send, {2, 1}, bytes)->value();
+  };
+  CHECK(time(1_KiB) == Approx(1e-6));
+  CHECK(time(2_KiB) == Approx(2e-6));  // the mean of 1 and 4 us by their logarithms
+  CHECK(time(4_KiB) == Approx(2e-6));
+  CHECK(time(8_KiB) == Approx(3e-6));
+}
+
+TEST_CASE("beside what was measured, prices keep to it") {
+  Profile profile = profile_with({});
+  profile.transfers = {transfer_time(TransferKind::AllReduce, {2, 1}, 1_KiB, 1e-9),
+                       transfer_time(TransferKind::AllReduce, {2, 1}, 2_KiB, 1000)};
+  const Cluster cluster = local_cluster(2, 1_GiB);
+  const UserCosts formula(cluster);
+  const MeasuredTimes times(profile);
+  const ProfileCosts costs(times, cluster, formula);
+  const Transfer transfer{.group = {DeviceId(0), DeviceId(1)}};
+  const auto time = [&](std::int64_t count) {
+    return costs.transfer(flat(transfer, count), Precision::FP32).time;
+  };
+  CHECK(time(1) == Seconds(std::exp(std::log(1e-9))));
+  CHECK(time(1000) == Seconds(std::exp(std::log(1000))));
+}
+
 TEST_CASE("measured prices say so, others come from the other model") {
   Profile profile = profile_with({kernel_time(KernelKind::Matmul, {8, 8, 8}, 0.5)});
   profile.transfers = {transfer_time(TransferKind::AllReduce, {2, 1}, 1_KiB, 0.25)};
   const Cluster cluster = local_cluster(2, 1_GiB);
-  const FormulaCosts formula(cluster);
+  const UserCosts formula(cluster);
   const MeasuredTimes times(profile);
   const ProfileCosts costs(times, cluster, formula);
 

@@ -5,6 +5,7 @@
 #include "tests/simulator/random_divisions.h"
 #include "tests/simulator/small_models.h"
 #include "tests/test_scale.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -22,7 +23,7 @@ Model any_small_model(std::uint32_t seed) {
 }  // namespace
 
 TEST_CASE("any division of ops over several tensor axes trains like one device") {
-  const FormulaCosts costs(test_cluster());
+  const UserCosts costs(test_cluster());
   std::int64_t planned = 0;
   double worst = 0;
   for (std::uint32_t seed = 0; seed < static_cast<std::uint32_t>(cases(40, 400)); ++seed) {

@@ -12,6 +12,7 @@
 #include "tests/laws/graph_changes.h"
 #include "tests/laws/training.h"
 #include "tests/test_scale.h"
+#include "tests/user_costs.h"
 
 // Graphs changed in meaning. The environment chooses others than the usual ones:
 //   MESHWRIGHT_GRAPHS=5000       how many
@@ -40,7 +41,7 @@ std::optional<Plan> plan_of(const std::string& text, const Model& model) {
   const BatchChoice batch{kBatch, kFuzzSequence, Precision::FP64};
   auto problems = check_choices(choices, batch, model, test_cluster());
   if (problems.empty()) {
-    const FormulaCosts costs(test_cluster());
+    const UserCosts costs(test_cluster());
     Plan plan = resolve(choices, batch, model, test_cluster(), costs);
     problems = check_plan(plan, model, test_cluster());
     if (problems.empty()) {

@@ -12,6 +12,7 @@
 #include "tests/laws/training.h"
 #include "tests/simulator/random_segments.h"
 #include "tests/simulator/small_models.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -206,7 +207,7 @@ std::optional<Plan> plan_of(const LawCase& law_case, const Model& model) {
     const PlanChoices choices = parse_plan_choices(choices_of(law_case));
     const BatchChoice batch{global_batch_of(law_case), kLawSequence, Precision::FP64};
     if (!check_choices(choices, batch, model, test_cluster()).empty()) return std::nullopt;
-    Plan plan = resolve(choices, batch, model, test_cluster(), FormulaCosts(test_cluster()));
+    Plan plan = resolve(choices, batch, model, test_cluster(), UserCosts(test_cluster()));
     if (law_case.at("segments") > 0) {
       Draw draw(static_cast<std::uint32_t>(law_case.at("segments")));
       plan.recompute =
@@ -229,7 +230,7 @@ Plan one_device_plan(const LawCase& law_case, const Model& model) {
   PlanChoices choices;
   choices.microbatch = batch;
   return resolve(choices, {batch, kLawSequence, Precision::FP64}, model, test_cluster(),
-                 FormulaCosts(test_cluster()));
+                 UserCosts(test_cluster()));
 }
 
 double error_of(const LawCase& law_case) {

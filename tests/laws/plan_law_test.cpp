@@ -4,6 +4,7 @@
 #include "simulator/report/report.h"
 #include "tests/laws/training.h"
 #include "tests/simulator/small_models.h"
+#include "tests/user_costs.h"
 
 // The law: every plan trains like one device.
 namespace meshwright {
@@ -145,7 +146,7 @@ TEST_CASE("the memory a run uses is what the simulator predicts, but for overlap
     const Plan plan = small_plan(choices, model, 8);
     const auto programs = lower_all(model, plan);
     const Trained trained = train(model, plan);
-    const Timeline timeline = simulate(programs, FormulaCosts(test_cluster()));
+    const Timeline timeline = simulate(programs, UserCosts(test_cluster()));
     const Report report = summarize(programs, timeline, test_cluster());
     for (std::size_t d = 0; d < programs.size(); ++d) {
       const double ratio = trained.peaks[d] / report.devices[d].peak;

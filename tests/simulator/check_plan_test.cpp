@@ -7,6 +7,7 @@
 #include "costmodel/model/model_name.h"
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -224,7 +225,7 @@ namespace {
 Problems problems_of_model(const std::string& name) {
   const Model model = make_model(read_model(name, MESHWRIGHT_DATA));
   const Plan plan = resolve({}, {.global_batch = 1, .sequence = 8}, model, test_cluster(),
-                            FormulaCosts(test_cluster()));
+                            UserCosts(test_cluster()));
   return check_plan(plan, model, test_cluster());
 }
 
@@ -253,7 +254,7 @@ TEST_CASE("forms of an op that are not lowered yet are refused by name") {
     change(graph);
     const Model model = make_model(graph);
     const Plan plan = resolve({}, {.global_batch = 1, .sequence = 8}, model, test_cluster(),
-                              FormulaCosts(test_cluster()));
+                              UserCosts(test_cluster()));
     return check_plan(plan, model, test_cluster());
   };
   const auto op_of = [](OpGraph& graph, OpKind kind) -> GraphOp& {

@@ -12,6 +12,7 @@
 #include "tests/simulator/random_divisions.h"
 #include "tests/simulator/small_models.h"
 #include "tests/test_scale.h"
+#include "tests/user_costs.h"
 
 // What lowering writes against what layouts say, below check_plan.
 namespace meshwright {
@@ -103,7 +104,7 @@ void check_transfers(const Model& model, const PlannedGraph& planned, const Plan
 }  // namespace
 
 TEST_CASE("lowering writes the shapes and transfers that layouts say") {
-  const FormulaCosts costs(test_cluster());
+  const UserCosts costs(test_cluster());
   int planned_cases = 0;
   for (int seed = 0; seed < cases(30, 300); ++seed) {
     CAPTURE(seed);
@@ -133,7 +134,7 @@ TEST_CASE("some ops of a chunk are lowered, priced and played by themselves") {
   const Plan plan =
       small_plan("dp=2,tp=2,zero=3,sequence_parallel=true,recompute=selective", model, 4);
   const PlannedGraph planned = plan_graph(model, plan);
-  const FormulaCosts costs(test_cluster());
+  const UserCosts costs(test_cluster());
   // What all devices of the slot do with one micro-batch of a range of ops.
   const auto programs_of = [&](const OpRange& range) {
     std::vector<Program> programs;
@@ -189,7 +190,7 @@ TEST_CASE("no shipped profile makes plans of tensor parallelism that are not low
   for (const auto& file : std::filesystem::directory_iterator(profiles)) {
     if (file.path().extension() != ".json") continue;
     const Cluster cluster = find_cluster(clusters.at(file.path().stem()) + ":4x4", MESHWRIGHT_DATA);
-    const FormulaCosts formula(cluster);
+    const UserCosts formula(cluster);
     const Profile profile = read_profile(file.path());
     const MeasuredTimes times(profile);
     const ProfileCosts costs(times, cluster, formula);

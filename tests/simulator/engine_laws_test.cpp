@@ -12,6 +12,7 @@
 #include "tests/simulator/random_programs.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -60,13 +61,12 @@ RandomPlan random_plan() {
                     .cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp)};
   const BatchChoice batch{choices.global_batch, 16, Precision::FP32};
   RC_PRE(check_choices(parsed, batch, random.model, random.cluster).empty());
-  random.plan = resolve(parsed, batch, random.model, random.cluster, FormulaCosts(random.cluster));
+  random.plan = resolve(parsed, batch, random.model, random.cluster, UserCosts(random.cluster));
   return random;
 }
 
 Seconds step_of(const RandomPlan& random, const Cluster& cluster, const EngineOptions& options) {
-  return simulate(represent(random.model, random.plan, cluster).scene, FormulaCosts(cluster),
-                  options)
+  return simulate(represent(random.model, random.plan, cluster).scene, UserCosts(cluster), options)
       .step;
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("all devices of a plan together send what they receive") {
     if (is_skipped()) return;
     const RandomPlan random = random_plan();
     const Represented represented = represent(random.model, random.plan, random.cluster);
-    const FormulaCosts costs(random.cluster);
+    const UserCosts costs(random.cluster);
     const Report report =
         summarize(represented.programs, simulate(represented.scene, costs, kFullEngine),
                   random.cluster, {}, represented.classes);

@@ -9,6 +9,7 @@
 #include "simulator/program/check_program.h"
 #include "simulator/report/report.h"
 #include "tests/simulator/small_plans.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -228,7 +229,7 @@ TEST_CASE("what cannot be on the host is refused in words") {
 
   Cluster hostless = test_cluster();
   hostless.node_types[0].host.reset();
-  const FormulaCosts costs(hostless);
+  const UserCosts costs(hostless);
   for (const std::string choices : {"offload=activations", "offload=optimizer"}) {
     const Plan refused = resolve(parse_plan_choices(choices), {4, kSequence, Precision::FP64},
                                  model, hostless, costs);
@@ -244,7 +245,7 @@ TEST_CASE("what cannot be on the host is refused in words") {
 TEST_CASE("what resolve cannot lower it leaves to check_plan") {
   const Model model = four_layers();
   const Plan plan = resolve(parse_plan_choices("offload=activations"), {4, 1000, Precision::FP64},
-                            model, test_cluster(), FormulaCosts(test_cluster()));
+                            model, test_cluster(), UserCosts(test_cluster()));
   CHECK(check_plan(plan, model, test_cluster()) ==
         std::vector<std::string>{"a sequence of 1000: the model has positions for 16"});
 }

@@ -14,6 +14,7 @@
 #include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 namespace {
@@ -52,7 +53,7 @@ TEST_CASE("one device of each class tells the times and the memory of all, to th
     const Cluster cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp);
     const BatchChoice batch{choices.global_batch, *rc::gen::element<std::int64_t>(8, 9),
                             *rc::gen::element(Precision::FP32, Precision::BF16)};
-    const FormulaCosts costs(cluster);
+    const UserCosts costs(cluster);
     RC_PRE(check_choices(parsed, batch, model, cluster).empty());
     const Plan plan = resolve(parsed, batch, model, cluster, costs);
     RC_PRE(check_plan(plan, model, cluster).empty());
@@ -87,7 +88,7 @@ TEST_CASE("equal devices are in one class") {
   const Model model = small_gpt({.layers = 4, .heads = 8, .vocabulary = 40, .tied = false});
   const auto classes = [&](const std::string& choices, const char* name) {
     const Cluster cluster = find_cluster(name, MESHWRIGHT_DATA);
-    const FormulaCosts costs(cluster);
+    const UserCosts costs(cluster);
     const Plan plan =
         resolve(parse_plan_choices(choices), {64, 8, Precision::FP32}, model, cluster, costs);
     return represent(model, plan, cluster).classes;
@@ -111,7 +112,7 @@ TEST_CASE("a device that is slow has a class of its own") {
   const Model model = small_gpt({.layers = 4, .tied = false});
   Cluster cluster = find_cluster("h100:1x8", MESHWRIGHT_DATA);
   cluster.exceptions.push_back({.device = DeviceId(5), .speed = 0.5});
-  const FormulaCosts costs(cluster);
+  const UserCosts costs(cluster);
   const Plan plan =
       resolve(parse_plan_choices("dp=8"), {64, 8, Precision::FP32}, model, cluster, costs);
   const Represented represented = represent(model, plan, cluster);

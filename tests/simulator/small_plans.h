@@ -9,6 +9,7 @@
 #include "costmodel/price/cost_model.h"
 #include "simulator/choices/resolve.h"
 #include "simulator/lowering/check_plan.h"
+#include "tests/user_costs.h"
 
 namespace meshwright {
 
@@ -62,7 +63,7 @@ inline Plan small_plan(const std::string& choices, const Model& model, std::int6
   const auto problems = check_choices(parsed, batch, model, test_cluster());
   CAPTURE(choices, problems);
   REQUIRE(problems.empty());
-  return resolve(parsed, batch, model, test_cluster(), FormulaCosts(test_cluster()));
+  return resolve(parsed, batch, model, test_cluster(), UserCosts(test_cluster()));
 }
 
 // Layers of each of `chunks` chunks as a short form has them, one at least: "1+2+1".

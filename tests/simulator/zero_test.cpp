@@ -8,6 +8,7 @@
 #include "simulator/program/arena.h"
 #include "simulator/program/check_program.h"
 #include "tests/simulator/small_plans.h"
+#include "tests/user_costs.h"
 
 // What ZeRO must hold and move. Of an untied model, for a tied weight's gradient is never sharded.
 namespace meshwright {
@@ -188,7 +189,7 @@ TEST_CASE("with ZeRO-3 only the buckets in use and those fetched ahead are whole
 
 TEST_CASE("gathering weights ahead hides transfers behind computation") {
   const Model model = small_gpt({.hidden = 192, .vocabulary = 400, .tied = false});
-  const FormulaCosts costs(test_cluster());
+  const UserCosts costs(test_cluster());
   const auto step = [&](const char* prefetch) {
     const Plan plan = small_plan(
         std::string("dp=2,zero=3,microbatch=8,bucket=1 MiB,prefetch=") + prefetch, model, 16, 16);
