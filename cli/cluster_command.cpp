@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/cluster_option.h"
 #include "cli/cluster_view.h"
+#include "cli/collective_option.h"
+#include "cli/collective_view.h"
 #include "cli/command.h"
 #include "cli/text_table.h"
 #include "costmodel/base/input_error.h"
@@ -19,10 +22,15 @@ constexpr auto kClusterFooter =
     "C is a preset (--list), a cluster file, or either with a shape: h100:4x8 is 4 nodes of 8\n"
     "devices, h100:12 is 12 devices, here is the machine of --profile. What names no cluster ends "
     "with exit code 2, a bad file with "
-    "20.\n\nExample: meshwright cluster h100:4x8";
+    "20.\n\nA collective takes the bytes that nccl-tests prints as its size: the whole tensor, of "
+    "an "
+    "all-to-all\nwhat one device sends. A preset without a shape has as many nodes as the group "
+    "needs.\n\nExamples: meshwright cluster h100:4x8\n"
+    "          meshwright cluster h100 --collective all_gather --group 64x8 --bytes \"25 MB\"";
 
 struct ClusterOptions {
   std::optional<std::string> cluster, profile;
+  CollectiveOptions collective;
   bool list = false;
 };
 
@@ -69,6 +77,14 @@ void show_cluster(const ClusterOptions& options, const Session& session) {
     return;
   }
   const Cluster cluster = cluster_from_option(*options.cluster, session, options.profile);
+  if (options.collective.any()) {
+    const auto presets = preset_names(session.data / "clusters");
+    const bool preset = std::ranges::find(presets, *options.cluster) != presets.end();
+    const auto priced =
+        price_collectives(options.collective, cluster, preset, options.profile, session);
+    session.json ? print_json(collectives_json(priced)) : print_text(collectives_text(priced));
+    return;
+  }
   session.json ? print_json(cluster_json(cluster)) : print_text(cluster_text(cluster));
 }
 
@@ -79,7 +95,15 @@ void add_cluster_command(Command& program, Session& session) {
       "cluster", "Shows what a cluster is made of and where each value comes from", kClusterFooter);
   const auto options = std::make_shared<ClusterOptions>();
   command.text("C", options->cluster, "The cluster to show");
-  command.text("--profile", options->profile, "The profile that `here` is described in");
+  command.text("--profile", options->profile,
+               "The profile that `here` is described in, and that has measured collectives");
+  command.text(
+      "--collective", options->collective.collective,
+      "What a collective takes: all_reduce, all_gather, reduce_scatter, all_to_all or send");
+  command.text("--group", options->collective.group,
+               "Nodes x devices of each that take part, such as 64x8 (default: all)");
+  command.text("--bytes", options->collective.bytes,
+               "Its size, such as \"25 MB\" (default: a table from 8 B to 8 GiB)");
   command.flag("--list", options->list, "List the presets");
   add_json_option(command, session);
   command.runs([options, &session] { show_cluster(*options, session); });

@@ -89,4 +89,49 @@ TEST_CASE("a bad cluster file has its own exit code") {
   CHECK(output.err == "meshwright: " + file.string() + ": the field \"format\" is missing\n");
 }
 
+TEST_CASE("one collective is answered as nccl-tests counts it") {
+  const std::string command = "cluster h100 --collective all_gather --group 64x8 --bytes \"25 MB\"";
+  const auto document = nlohmann::json::parse(run_program(command + " --json").out);
+  REQUIRE(document.at("collectives").size() == 1);
+  const auto& gather = document.at("collectives")[0];
+  CHECK(gather.at("op") == "all_gather");
+  CHECK(gather.at("nodes") == 64);
+  CHECK(gather.at("devices") == 512);
+  CHECK(gather.at("bytes") == 25'000'000);
+  const double time = gather.at("time_s");
+  CHECK(time > 1e-3);
+  CHECK(time < 4e-3);
+  // Bus bandwidth: what a device sends, S (n-1)/n, by the time.
+  CHECK(gather.at("busbw").get<double>() == Approx(25e6 * 511 / 512 / time));
+  CHECK(gather.at("algorithm") == "ring_small");
+  CHECK(gather.at("origin") == "fitted");
+  CHECK_THAT(run_program(command).out, Contains("all_gather over 64 nodes, 512 devices\n"));
+}
+
+TEST_CASE("without a size there is a table, and a profile's times are in it") {
+  const ProgramOutput table = run_program("cluster h100:2x8 --collective all_reduce");
+  CHECK(table.exit_code == 0);
+  CHECK_THAT(table.out, Contains("all_reduce over 2 nodes, 16 devices\n"));
+  CHECK_THAT(table.out, Contains("\n  8 ") && Contains("\n  8589934592 "));
+  CHECK(longest_line(table.out) <= 100);
+  const auto measured = nlohmann::json::parse(
+      run_program("cluster h100 --collective all_reduce --bytes 1048576 --profile h100-sxm --json")
+          .out);
+  CHECK(measured.at("collectives")[0].at("origin") == "measured");
+  CHECK(measured.at("collectives")[0].at("algorithm").is_null());
+}
+
+TEST_CASE("a collective that cannot be is told why") {
+  check_usage_error("h100 --collective scan", "--collective scan: expected all_reduce, all_gather");
+  check_usage_error("h100 --collective send --group 64", "--group 64: expected nodes x devices");
+  check_usage_error("h100 --collective send --group 1x1", "two devices or more");
+  check_usage_error("h100 --collective send --group 2x9", "--group 2x9: a node has 8 devices");
+  check_usage_error("h100:4x8 --collective send --group 5x8",
+                    "--group 5x8: the cluster has 4 nodes");
+  check_usage_error("h100 --collective send --bytes many", "--bytes many: expected an amount");
+  check_usage_error("h100 --collective send --bytes 0", "--bytes 0: expected an amount");
+  check_usage_error("h100 --bytes 8", "--group and --bytes are of a --collective");
+  check_usage_error("h100:1 --collective all_reduce", "one device has nobody to talk to");
+}
+
 }  // namespace meshwright
