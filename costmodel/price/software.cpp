@@ -78,6 +78,7 @@ class SoftwareReader {
   void read_plan(PlanDefaults& plan) const {
     if (const auto field = find("kernels")) plan.kernels = read_kernels(*field);
     plain("bucket", plan.bucket);
+    plain("bucket_per_replica", plan.bucket_per_replica);
     plain("overlap_gradients", plan.overlap_gradients);
     if (const auto field = find("prefetch")) plan.prefetch = field->integer(0, 1000);
     plain("wide_gradients", plan.wide_gradients);

@@ -41,6 +41,7 @@ struct SoftwareStep {
 struct PlanDefaults {
   KernelSet kernels = KernelSet::Executor;  // what is kept for the backward
   Bytes bucket = 25_MiB;                    // weights whose gradients are reduced together
+  Bytes bucket_per_replica = {};            // and at least so many for each replica
   bool overlap_gradients = true;            // with the backward
   std::int64_t prefetch = 1;                // buckets that weights are gathered ahead
   bool wide_gradients = true;               // gradients are added up and reduced in fp32

@@ -135,6 +135,7 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     const auto bytes = parse_quantity<Bytes>(value);
     if (!bytes || *bytes < 1_B) fail(key, value, expected_text<Bytes>());
     choices.bucket = *bytes;
+    choices.bucket_per_replica = Bytes();
   } else {
     throw InputError(fmt::format("plan: unknown key \"{}\"; known are {}", printable(key), kKeys));
   }

@@ -40,6 +40,9 @@ struct PlanChoices {
   bool rerun_all = false;  // also what no gradient reads
   bool offload_activations = false, offload_optimizer = false;
   Bytes bucket = 25_MiB;
+  // A bucket is at least as many times this as there are replicas: a software that knows that
+  // reductions over many devices are long makes them large. 0 where a person gives the bucket.
+  Bytes bucket_per_replica = {};
   bool overlap = true;
   std::int64_t prefetch = 1;
   bool reshard = true;

@@ -238,7 +238,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .chunks = make_chunks(choices, model),
       .offload_activations = choices.offload_activations,
       .offload_optimizer = choices.offload_optimizer,
-      .bucket = choices.bucket,
+      .bucket = std::max(choices.bucket, choices.bucket_per_replica * choices.dp),
       .overlap_gradients = choices.overlap,
       .prefetch = choices.prefetch,
       .reshard = choices.reshard};

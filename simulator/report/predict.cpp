@@ -79,6 +79,7 @@ Software assumed_on_gpus(const Software& own) {
 PlanChoices choices_of(const PlanDefaults& defaults, Precision precision) {
   PlanChoices choices{.rerun_all = defaults.reruns_all,
                       .bucket = defaults.bucket,
+                      .bucket_per_replica = defaults.bucket_per_replica,
                       .overlap = defaults.overlap_gradients,
                       .prefetch = defaults.prefetch,
                       .kernels = defaults.kernels};

@@ -81,6 +81,19 @@ TEST_CASE("every prefix of a plan file is refused") {
   }
 }
 
+TEST_CASE("a software may size its buckets by the replicas, a person says how large they are") {
+  const Model model = small_gpt();
+  const BatchChoice batch{8, 8, Precision::FP32};
+  const PlanChoices defaults{.bucket = 1_MiB, .bucket_per_replica = 3_MiB};
+  const auto bucket = [&](const std::string& text) {
+    const PlanChoices choices = parse_plan_choices(text, defaults);
+    return resolve(choices, batch, model, test_cluster(), UserCosts(test_cluster())).bucket;
+  };
+  CHECK(bucket("dp=1") == 3_MiB);
+  CHECK(bucket("dp=8") == 24_MiB);
+  CHECK(bucket("dp=8,bucket=2 MiB") == 2_MiB);
+}
+
 TEST_CASE("the short form is read key by key") {
   const PlanChoices choices = parse_plan_choices(
       "dp=2,tp=4,pp=3,zero=1,microbatch=5,schedule=gpipe,bucket=1 MiB,overlap=false,"
