@@ -121,7 +121,7 @@ std::string kind_text(const LinkLevel& links) {
 // The levels inside one node type, or those of the network.
 std::string levels_text(const Cluster& cluster, std::optional<std::size_t> node_type,
                         SourceList& sources) {
-  TableRows rows = {{"links", "groups", "bandwidth/device", "latency", "over-subscription"}};
+  TableRows rows = {{"links", "groups", "bandwidth/device", "latency", "oversubscribed"}};
   for (const LevelId id : levels(cluster)) {
     if (id.node_type != node_type) continue;
     const LinkLevel& links = level(cluster, id);
