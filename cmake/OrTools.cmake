@@ -14,7 +14,7 @@ if(NOT ortools_folder)
 endif()
 if(NOT EXISTS ${ortools_folder}/ortools/.libs/libortools.so.9)
   message(FATAL_ERROR "OR-Tools ${ortools_version} is not in ${ortools_folder}: ./test fetches it; "
-                      "or set MESHWRIGHT_ORTOOLS to an unpacked wheel, or MESHWRIGHT_PLANNER to OFF")
+                      "or set MESHWRIGHT_ORTOOLS to an unpacked wheel, or MESHWRIGHT_SOLVER to OFF")
 endif()
 
 # The libraries find each other by their place relative to $ORIGIN, the linker does not: it needs

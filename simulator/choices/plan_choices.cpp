@@ -1,7 +1,9 @@
 #include "simulator/choices/plan_choices.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -13,10 +15,9 @@ namespace {
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, zero, shard, microbatch, virtual_stages, layers, sequence_parallel, "
-    "schedule, "
-    "recompute, rerun_all, offload, bucket, overlap, prefetch, "
-    "reshard, kernels, gradients";
+    "dp, tp, pp, cp, ep, place, zero, shard, microbatch, schedule, virtual_stages, layers, "
+    "sequence_parallel, recompute, rerun_all, offload, bucket, overlap, prefetch, reshard, "
+    "kernels, gradients";
 
 [[noreturn]] void fail(std::string_view key, std::string_view value, std::string_view expected) {
   throw InputError(fmt::format("plan: {}: expected {}, found \"{}\"", printable(key), expected,
@@ -46,7 +47,37 @@ Schedule parse_schedule(std::string_view key, std::string_view value) {
   return Schedule::Interleaved;
 }
 
+// The names between "+".
+std::vector<std::string_view> split_names(std::string_view text) {
+  std::vector<std::string_view> names;
+  for (;;) {
+    const auto plus = text.find('+');
+    names.push_back(text.substr(0, plus));
+    if (plus == text.npos) return names;
+    text.remove_prefix(plus + 1);
+  }
+}
+
+// "attention.norm+mlp.act", and ":3" where it is of the first layers of a chunk only.
+RecomputeChoice parse_dropped(std::string_view key, std::string_view value) {
+  RecomputeChoice choice{.kind = Recompute::Drop, .layers = 0};
+  std::string_view names = value.substr(value.find(':') + 1);
+  if (const auto colon = names.find(':'); colon != names.npos) {
+    choice.layers = whole_number(key, names.substr(colon + 1), 1, kMostLayers);
+    names = names.substr(0, colon);
+  }
+  for (const std::string_view name : split_names(names)) {
+    if (name.empty()) fail(key, value, "drop: and tensors of a layer, joined by +");
+    choice.dropped.emplace_back(name);
+  }
+  std::ranges::sort(choice.dropped);
+  const auto same = std::ranges::unique(choice.dropped);
+  choice.dropped.erase(same.begin(), same.end());
+  return choice;
+}
+
 RecomputeChoice parse_recompute(std::string_view key, std::string_view value) {
+  if (value.starts_with("drop:")) return parse_dropped(key, value);
   if (value == "none") return {Recompute::None};
   if (value == "selective") return {Recompute::Selective};
   if (value == "products") return {Recompute::Products};
@@ -54,7 +85,8 @@ RecomputeChoice parse_recompute(std::string_view key, std::string_view value) {
   const auto colon = value.find(':');
   const std::string_view name = value.substr(0, colon);
   if (colon == value.npos || (name != "uniform" && name != "first")) {
-    fail(key, value, "none, selective, products, full, uniform:LAYERS or first:LAYERS");
+    fail(key, value,
+         "none, selective, products, full, uniform:LAYERS, first:LAYERS or drop:TENSOR+...");
   }
   return {name == "first" ? Recompute::First : Recompute::Uniform,
           whole_number(key, value.substr(colon + 1), 1, kMostLayers)};
@@ -85,6 +117,21 @@ std::vector<std::int64_t> parse_layers(std::string_view key, std::string_view va
   }
 }
 
+std::vector<NodeShare> parse_place(std::string_view key, std::string_view value) {
+  std::vector<NodeShare> place;
+  for (const std::string_view part : split_names(value)) {
+    const auto colon = part.find(':');
+    const std::string_view axis = part.substr(0, colon);
+    const bool known = axis == "dp" || axis == "tp" || axis == "pp";
+    const auto given = [&](const NodeShare& share) { return share.axis == axis; };
+    if (colon == part.npos || !known || std::ranges::any_of(place, given)) {
+      fail(key, value, "how many of each axis stand in a node, such as tp:4+dp:2");
+    }
+    place.push_back({std::string(axis), whole_number(key, part.substr(colon + 1), 1, kMostLayers)});
+  }
+  return place;
+}
+
 void set_choice(PlanChoices& choices, std::string_view key, std::string_view value) {
   constexpr std::int64_t kMost = std::int64_t{1} << 20;
   const auto degree = [&] { return whole_number(key, value, 1, kMost); };
@@ -98,6 +145,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.cp = degree();
   } else if (key == "ep") {
     choices.ep = degree();
+  } else if (key == "place") {
+    choices.place = parse_place(key, value);
   } else if (key == "zero") {
     choices.zero = static_cast<int>(whole_number(key, value, 0, 3));
   } else if (key == "shard") {
@@ -169,6 +218,96 @@ PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwi
     set_choice(choices, key, without_blanks(part.substr(equals + 1)));
   }
   return choices;
+}
+
+namespace {
+
+// In words where these say it whole.
+std::string exact_text(Bytes bytes) {
+  const std::string text = to_text(bytes);
+  return parse_quantity<Bytes>(text) == bytes ? text : fmt::format("{} B", bytes.value());
+}
+
+}  // namespace
+
+std::string_view to_text(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::GPipe:
+      return "gpipe";
+    case Schedule::OneForwardOneBackward:
+      return "1f1b";
+    case Schedule::Interleaved:
+      return "interleaved";
+  }
+  return "";
+}
+
+std::string to_text(const RecomputeChoice& recompute) {
+  switch (recompute.kind) {
+    case Recompute::None:
+      return "none";
+    case Recompute::Selective:
+      return "selective";
+    case Recompute::Products:
+      return "products";
+    case Recompute::Uniform:
+      return recompute.layers == 1 ? "full" : fmt::format("uniform:{}", recompute.layers);
+    case Recompute::First:
+      return fmt::format("first:{}", recompute.layers);
+    case Recompute::Drop:
+      return fmt::format("drop:{}{}", fmt::join(recompute.dropped, "+"),
+                         recompute.layers > 0 ? fmt::format(":{}", recompute.layers) : "");
+  }
+  return "";
+}
+
+std::string to_text(const std::vector<NodeShare>& place) {
+  std::vector<std::string> parts;
+  for (const NodeShare& share : place) {
+    parts.push_back(fmt::format("{}:{}", share.axis, share.count));
+  }
+  return fmt::format("{}", fmt::join(parts, "+"));
+}
+
+std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
+  std::string text = fmt::format("dp={},tp={},pp={}", choices.dp, choices.tp, choices.pp);
+  const auto add = [&](std::string_view key, const auto& value) {
+    text += fmt::format(",{}={}", key, value);
+  };
+  const auto offload = [](const PlanChoices& from) {
+    if (!from.offload_activations) return from.offload_optimizer ? "optimizer" : "none";
+    return from.offload_optimizer ? "activations+optimizer" : "activations";
+  };
+  if (choices.cp != otherwise.cp) add("cp", choices.cp);
+  if (choices.ep != otherwise.ep) add("ep", choices.ep);
+  if (choices.place != otherwise.place) add("place", to_text(choices.place));
+  if (choices.zero != otherwise.zero) add("zero", choices.zero);
+  if (choices.shard && choices.shard != otherwise.shard) add("shard", *choices.shard);
+  add("microbatch", choices.microbatch);
+  if (choices.schedule != otherwise.schedule) add("schedule", to_text(choices.schedule));
+  if (choices.virtual_stages != otherwise.virtual_stages) {
+    add("virtual_stages", choices.virtual_stages);
+  }
+  if (choices.layers != otherwise.layers)
+    add("layers", fmt::format("{}", fmt::join(choices.layers, "+")));
+  if (choices.sequence_parallel != otherwise.sequence_parallel) {
+    add("sequence_parallel", choices.sequence_parallel);
+  }
+  if (choices.recompute != otherwise.recompute) add("recompute", to_text(choices.recompute));
+  if (choices.rerun_all != otherwise.rerun_all) add("rerun_all", choices.rerun_all);
+  if (offload(choices) != std::string_view(offload(otherwise))) add("offload", offload(choices));
+  if (choices.bucket != otherwise.bucket ||
+      choices.bucket_per_replica != otherwise.bucket_per_replica) {
+    add("bucket", exact_text(choices.bucket));
+  }
+  if (choices.overlap != otherwise.overlap) add("overlap", choices.overlap);
+  if (choices.prefetch != otherwise.prefetch) add("prefetch", choices.prefetch);
+  if (choices.reshard != otherwise.reshard) add("reshard", choices.reshard);
+  if (choices.kernels != otherwise.kernels) add("kernels", to_text(choices.kernels));
+  if (choices.gradient_precision != otherwise.gradient_precision) {
+    add("gradients", to_text(choices.gradient_precision.value_or(Precision::FP32)));
+  }
+  return text;
 }
 
 bool looks_like_choices(std::string_view text) {

@@ -17,12 +17,23 @@ enum class Schedule { GPipe, OneForwardOneBackward, Interleaved };
 
 // What is computed again in the backward: nothing; attention without its projections; of every
 // layer all but attention and every other matrix product; layers in segments of equal size ("full"
-// is one layer each); the first layers of every chunk.
-enum class Recompute { None, Selective, Products, Uniform, First };
+// is one layer each); the first layers of every chunk; of every layer, or of the first ones of
+// every chunk, the tensors that are named.
+enum class Recompute { None, Selective, Products, Uniform, First, Drop };
 struct RecomputeChoice {
   Recompute kind = Recompute::None;
-  std::int64_t layers = 1;  // Uniform: of a segment; First: of a chunk
+  std::int64_t layers = 1;  // Uniform: of a segment; First, Drop: of a chunk; Drop: 0 for all
+  // Drop: what a layer does not keep, by names within the layer such as "attention.norm",
+  // ascending. Nothing else is computed again, also where the software reruns layers as they are.
+  std::vector<std::string> dropped = {};
   friend bool operator==(const RecomputeChoice&, const RecomputeChoice&) = default;
+};
+
+// How many neighbours of an axis stand in one node, and those next to each other in there.
+struct NodeShare {
+  std::string axis;  // "dp", "tp", "pp"
+  std::int64_t count = 1;
+  friend bool operator==(const NodeShare&, const NodeShare&) = default;
 };
 
 // The short form of a plan, as a person types it: "dp=2,tp=2,pp=2,zero=1,microbatch=1". What is
@@ -34,6 +45,9 @@ struct PlanChoices {
   std::int64_t microbatch = 1;
   std::int64_t virtual_stages = 1;   // chunks of every stage
   std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be
+  // How a node's devices are shared out among the axes, innermost first; what an axis has beyond
+  // that goes over nodes. Empty: devices in their order, tp innermost, then dp, then pp.
+  std::vector<NodeShare> place;
   bool sequence_parallel = false;
   Schedule schedule = Schedule::OneForwardOneBackward;
   RecomputeChoice recompute = {};
@@ -53,6 +67,13 @@ struct PlanChoices {
 
 // Throws InputError that names the key, what was found and what was expected.
 PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise = {});
+
+// The short form: every key whose value is not that of `otherwise`, the degrees always, in the
+// order of the documents. parse_plan_choices reads it back.
+std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise = {});
+std::string to_text(const RecomputeChoice& recompute);
+std::string to_text(const std::vector<NodeShare>& place);
+std::string_view to_text(Schedule schedule);
 
 // Whether a text is meant as a short form and not as a file's name.
 bool looks_like_choices(std::string_view text);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
+#include <span>
 
 #include "costmodel/model/op_rules.h"
 #include "simulator/choices/model_layers.h"
@@ -59,8 +61,49 @@ std::vector<std::string> kept_products(const OpGraph& graph, const RecomputeSegm
   return kept;
 }
 
+// Whether a tensor such as "layers.3.attention.norm" is the layer's "attention.norm".
+bool is_named(std::string_view tensor, std::string_view name) {
+  return tensor.size() > name.size() && tensor.ends_with(name) &&
+         tensor[tensor.size() - name.size() - 1] == '.';
+}
+
+// What a layer keeps that drops tensors by name.
+std::vector<std::string> kept_beside_dropped(const OpGraph& graph, const OpRange& layer,
+                                             const std::vector<std::string>& dropped) {
+  std::vector<std::string> kept;
+  for (std::size_t op = layer.first_op; op < layer.end_op; ++op) {
+    for (const TensorId tensor : graph.ops[op].outputs) {
+      const std::string& name = graph.tensors[tensor.index()].name;
+      const auto names = [&](const std::string& one) { return is_named(name, one); };
+      if (std::ranges::none_of(dropped, names)) kept.push_back(name);
+    }
+  }
+  return kept;
+}
+
+std::vector<RecomputeSegment> dropping_segments(const RecomputeChoice& recompute,
+                                                const Model& model,
+                                                const std::vector<Chunk>& chunks) {
+  const OpGraph graph = unroll(model);
+  const ModelLayers layers = find_layers(model);
+  std::vector<RecomputeSegment> segments;
+  for (const Chunk& chunk : chunks) {
+    std::int64_t left = recompute.layers > 0 ? recompute.layers : layers.count();
+    for (const OpRange& layer : layers_in(layers, chunk)) {
+      if (left-- <= 0) break;
+      segments.push_back({.first_op = layer.first_op,
+                          .end_op = layer.end_op,
+                          .kept = kept_beside_dropped(graph, layer, recompute.dropped)});
+    }
+  }
+  return segments;
+}
+
 std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Model& model,
                                             const std::vector<Chunk>& chunks) {
+  if (choices.recompute.kind == Recompute::Drop) {
+    return dropping_segments(choices.recompute, model, chunks);
+  }
   std::vector<RecomputeSegment> segments;
   if (choices.recompute.kind == Recompute::Selective) segments = attention_segments(model);
   const ModelLayers layers = find_layers(model);
@@ -93,15 +136,95 @@ std::vector<MeshAxis> axes_of(const PlanChoices& choices) {
   return {{"dp", choices.dp / shard}, {"shard", shard}, {"tp", choices.tp}};
 }
 
-std::vector<Mesh> make_meshes(const PlanChoices& choices) {
+// Of the axes that a place may name.
+struct AxisPosition {
+  std::string_view axis;
+  std::int64_t size = 1, position = 0;
+};
+
+// Innermost first, as devices stand where nothing is said.
+std::array<AxisPosition, 3> positions_of(const PlanChoices& choices, std::int64_t stage = 0,
+                                         std::int64_t replica = 0, std::int64_t tensor = 0) {
+  return {{{"tp", choices.tp, tensor}, {"dp", choices.dp, replica}, {"pp", choices.pp, stage}}};
+}
+
+// How many of an axis stand in one node.
+std::int64_t share_of_node(const PlanChoices& choices, std::string_view axis) {
+  for (const NodeShare& share : choices.place) {
+    if (share.axis == axis) return share.count;
+  }
+  return 1;
+}
+
+std::int64_t devices_in_node(const PlanChoices& choices) {
+  std::int64_t devices = 1;
+  for (const NodeShare& share : choices.place) devices *= share.count;
+  return devices;
+}
+
+// The device at a place of the plan: what a node has of the axes, and which node.
+DeviceId device_at(const PlanChoices& choices, const std::array<AxisPosition, 3>& positions,
+                   std::int64_t node_size) {
+  std::int64_t inside = 0, node = 0, stride = 1;
+  for (const NodeShare& share : choices.place) {
+    const auto& at = *std::ranges::find(positions, share.axis, &AxisPosition::axis);
+    inside += at.position % share.count * stride;
+    stride *= share.count;
+  }
+  stride = 1;
+  for (const AxisPosition& at : positions) {
+    const std::int64_t share = share_of_node(choices, at.axis);
+    node += at.position / share * stride;
+    stride *= at.size / share;
+  }
+  return DeviceId(static_cast<std::size_t>(node * node_size + inside));
+}
+
+std::vector<Mesh> make_meshes(const PlanChoices& choices, const Cluster& cluster) {
+  // Without a place one node has them all, in their order.
+  PlanChoices placed = choices;
+  if (placed.place.empty()) {
+    placed.place = {{"tp", choices.tp}, {"dp", choices.dp}, {"pp", choices.pp}};
+  }
+  const std::int64_t node_size = cluster.node_types.front().devices;
   std::vector<Mesh> meshes;
-  std::size_t next = 0;
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     std::vector<DeviceId> devices;
-    for (std::int64_t i = 0; i < choices.dp * choices.tp; ++i) devices.push_back(DeviceId(next++));
+    for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
+      for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
+        devices.push_back(
+            device_at(placed, positions_of(choices, stage, replica, tensor), node_size));
+      }
+    }
     meshes.emplace_back(axes_of(choices), std::move(devices));
   }
   return meshes;
+}
+
+void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
+                 const Cluster& cluster) {
+  if (choices.place.empty()) return;
+  const std::string text = "place=" + to_text(choices.place);
+  if (cluster.nodes.size() > 1) {
+    problems.push_back(text + ": the cluster has nodes of different types, and no one split");
+    return;
+  }
+  for (const AxisPosition& at : positions_of(choices)) {
+    const std::int64_t share = share_of_node(choices, at.axis);
+    if (at.size % share == 0) continue;
+    problems.push_back(fmt::format("{}: {} is not a multiple of {}", text,
+                                   fmt::format("{}={}", at.axis, at.size), share));
+    return;
+  }
+  const std::int64_t inside = devices_in_node(choices), size = cluster.node_types.front().devices;
+  if (inside > size) {
+    problems.push_back(fmt::format("{}: {} devices of a node, which has {}", text, inside, size));
+    return;
+  }
+  const std::int64_t nodes = choices.dp * choices.tp * choices.pp / inside;
+  if (nodes <= cluster.nodes.front().count) return;
+  problems.push_back(fmt::format("{}: {} nodes with {} devices each, but the cluster has {}", text,
+                                 nodes, inside, cluster.nodes.front().count));
 }
 
 StateAxes state_axes(const PlanChoices& choices, const Mesh& mesh) {
@@ -182,6 +305,22 @@ void check_layers(std::vector<std::string>& problems, const PlanChoices& choices
   }
 }
 
+// Every name must be that of a tensor in some layer.
+void check_dropped(std::vector<std::string>& problems, const PlanChoices& choices,
+                   const Model& model) {
+  for (const std::string& name : choices.recompute.dropped) {
+    const auto has_tensor = [&](const Block& block) {
+      const auto own = std::span(block.tensors).subspan(block.inputs.size());
+      return block.count > 1 && std::ranges::any_of(own, [&](const Tensor& tensor) {
+               return is_named(tensor.name, name);
+             });
+    };
+    if (std::ranges::any_of(model.blocks, has_tensor)) continue;
+    problems.push_back(fmt::format("recompute={}: no layer has a tensor \"{}\"",
+                                   to_text(choices.recompute), name));
+  }
+}
+
 void check_stages(std::vector<std::string>& problems, const PlanChoices& choices,
                   const Model& model) {
   const std::int64_t pp = choices.pp, virtual_stages = choices.virtual_stages;
@@ -217,6 +356,8 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
     problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
                                    device_count(cluster)));
   }
+  check_place(problems, choices, cluster);
+  check_dropped(problems, choices, model);
   check_stages(problems, choices, model);
   if (choices.shard && choices.dp % *choices.shard != 0) {
     problems.push_back(
@@ -234,7 +375,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
       .kernels = choices.kernels,
       .micro_batch = choices.microbatch,
-      .slots = make_meshes(choices),
+      .slots = make_meshes(choices, cluster),
       .chunks = make_chunks(choices, model),
       .offload_activations = choices.offload_activations,
       .offload_optimizer = choices.offload_optimizer,
