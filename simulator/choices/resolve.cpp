@@ -18,12 +18,6 @@ namespace {
 // Dimensions that 1D tensor parallelism splits.
 constexpr std::array<std::string_view, 4> kTensorDims = {"heads", "kv_heads", "ffn", "vocabulary"};
 
-// In each chunk: as chosen, or as equal numbers as can be.
-std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int64_t count) {
-  if (!choices.layers.empty()) return choices.layers;
-  return equal_layers(count, choices.pp * choices.virtual_stages);
-}
-
 std::vector<Chunk> make_chunks(const PlanChoices& choices, const Model& model) {
   return cut_chunks(model, layers_of_chunks(choices, find_layers(model).count()),
                     static_cast<std::size_t>(choices.pp));
@@ -162,38 +156,13 @@ std::int64_t devices_in_node(const PlanChoices& choices) {
   return devices;
 }
 
-// The device at a place of the plan: what a node has of the axes, and which node.
-DeviceId device_at(const PlanChoices& choices, const std::array<AxisPosition, 3>& positions,
-                   std::int64_t node_size) {
-  std::int64_t inside = 0, node = 0, stride = 1;
-  for (const NodeShare& share : choices.place) {
-    const auto& at = *std::ranges::find(positions, share.axis, &AxisPosition::axis);
-    inside += at.position % share.count * stride;
-    stride *= share.count;
-  }
-  stride = 1;
-  for (const AxisPosition& at : positions) {
-    const std::int64_t share = share_of_node(choices, at.axis);
-    node += at.position / share * stride;
-    stride *= at.size / share;
-  }
-  return DeviceId(static_cast<std::size_t>(node * node_size + inside));
-}
-
 std::vector<Mesh> make_meshes(const PlanChoices& choices, const Cluster& cluster) {
-  // Without a place one node has them all, in their order.
-  PlanChoices placed = choices;
-  if (placed.place.empty()) {
-    placed.place = {{"tp", choices.tp}, {"dp", choices.dp}, {"pp", choices.pp}};
-  }
-  const std::int64_t node_size = cluster.node_types.front().devices;
   std::vector<Mesh> meshes;
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     std::vector<DeviceId> devices;
     for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
       for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
-        devices.push_back(
-            device_at(placed, positions_of(choices, stage, replica, tensor), node_size));
+        devices.push_back(device_of(choices, cluster, stage, replica, tensor));
       }
     }
     meshes.emplace_back(axes_of(choices), std::move(devices));
@@ -341,6 +310,33 @@ void check_stages(std::vector<std::string>& problems, const PlanChoices& choices
 }
 
 }  // namespace
+
+// What a node has of the axes, and which node.
+DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, std::int64_t stage,
+                   std::int64_t replica, std::int64_t tensor) {
+  if (choices.place.empty()) {
+    return DeviceId(static_cast<std::size_t>((stage * choices.dp + replica) * choices.tp + tensor));
+  }
+  const auto positions = positions_of(choices, stage, replica, tensor);
+  std::int64_t inside = 0, node = 0, stride = 1;
+  for (const NodeShare& share : choices.place) {
+    const auto& at = *std::ranges::find(positions, share.axis, &AxisPosition::axis);
+    inside += at.position % share.count * stride;
+    stride *= share.count;
+  }
+  stride = 1;
+  for (const AxisPosition& at : positions) {
+    const std::int64_t share = share_of_node(choices, at.axis);
+    node += at.position / share * stride;
+    stride *= at.size / share;
+  }
+  return DeviceId(static_cast<std::size_t>(node * cluster.node_types.front().devices + inside));
+}
+
+std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int64_t count) {
+  if (!choices.layers.empty()) return choices.layers;
+  return equal_layers(count, choices.pp * choices.virtual_stages);
+}
 
 std::vector<std::string> check_choices(const PlanChoices& choices, const BatchChoice& batch,
                                        const Model& model, const Cluster& cluster) {

@@ -18,6 +18,13 @@ namespace meshwright {
 std::vector<std::string> check_choices(const PlanChoices& choices, const BatchChoice& batch,
                                        const Model& model, const Cluster& cluster);
 
+// The device at a place of the plan that choices stand for, which need not be made for it.
+DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, std::int64_t stage,
+                   std::int64_t replica, std::int64_t tensor);
+
+// Layers of each chunk: as chosen, or as equal numbers as can be.
+std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int64_t count);
+
 // The whole plan that choices stand for: what depends on cost is decided here, by `costs`, and
 // written down. The choices must be ones that check_choices has nothing against.
 Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& model,

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "costmodel/base/units.h"
+#include "planner/bound/max_plus.h"
+#include "simulator/choices/plan_choices.h"
+#include "simulator/report/predict.h"
+
+namespace meshwright {
+
+// What one device does with a block of the model for one micro-batch, in one direction.
+struct BlockWork {
+  MaxPlus advance = MaxPlus::unit();
+  double compute_s = 0;       // of its kernels
+  std::int64_t launches = 0;  // by the host
+};
+
+// A weight of a block as one device holds it, in the order in which gradients are complete.
+struct BlockWeight {
+  std::size_t number = 0;  // in the model of few layers
+  std::int64_t elements = 0;
+  std::size_t likeness = 0;  // those that are summed over the same axes go together
+  bool frozen = false;
+  bool tied = false;             // its gradients come from several ops
+  LaneTimes complete = never();  // when its gradient is, from the state before the backward
+  double compute_before_s = 0;   // of the backward's kernels, up to that
+};
+
+struct BlockBound {
+  BlockWork forward, backward;
+  Bytes kept;  // from the forward to the backward, of one micro-batch
+  // The most that is there in a direction besides what other blocks keep.
+  Bytes forward_peak, backward_peak;
+  std::vector<BlockWeight> weights;
+  bool layer = false;      // of those that chunks share
+  std::int64_t count = 1;  // of its repetitions in the model
+};
+
+// All blocks for one way to divide the work of a layer, without the replicas and stages around it.
+struct BlockBounds {
+  std::vector<BlockBound> blocks;
+  std::size_t likenesses = 0;  // of weights
+  Bytes message;               // between chunks, one way, of a micro-batch
+};
+
+// The blocks of a model, each at most three times: what a plan makes of them is what it makes of
+// the whole model's.
+Model few_layers(const Model& model);
+
+// What a block costs with these choices, of which replicas, stages, schedule, state, bucket and
+// offload do not count. The times are those of a play in which nothing is shared and kernels are
+// slowed by collectives beside them no more than they must be: never more than the engine's.
+std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
+                                                const BatchChoice& batch, const Setting& few);
+
+}  // namespace meshwright

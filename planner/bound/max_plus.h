@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+
+namespace meshwright {
+
+// What a device's lanes and its host have come to, as moments in seconds. kNever: nothing is known
+// to hold it back.
+//
+// In a play in which every task takes a fixed time a stretch of a device's list turns such a state
+// into another by sums and maxima alone: a matrix over (max, +). Stretches that follow each other
+// are its products, and equal ones its powers.
+inline constexpr double kNever = -std::numeric_limits<double>::infinity();
+inline constexpr std::size_t kStateSize = 7;
+using LaneTimes = std::array<double, kStateSize>;
+
+// Of a LaneTimes: the compute lane, the host that launches, what comes into a stretch from the one
+// before it, and further lanes in the order in which a block first uses them.
+inline constexpr std::size_t kCompute = 0, kHost = 1, kBoundary = 2, kFirstLane = 3;
+
+inline LaneTimes never() {
+  LaneTimes times;
+  times.fill(kNever);
+  return times;
+}
+// The moment at which one of them is.
+inline LaneTimes moment_of(std::size_t index) {
+  LaneTimes row = never();
+  row[index] = 0;
+  return row;
+}
+
+inline void raise(LaneTimes& row, const LaneTimes& other, double plus = 0) {
+  for (std::size_t i = 0; i < kStateSize; ++i) row[i] = std::max(row[i], other[i] + plus);
+}
+
+// A row of a matrix with a state: the moment it stands for.
+inline double at(const LaneTimes& row, const LaneTimes& state) {
+  double time = kNever;
+  for (std::size_t i = 0; i < kStateSize; ++i) time = std::max(time, row[i] + state[i]);
+  return time;
+}
+
+struct MaxPlus {
+  std::array<LaneTimes, kStateSize> rows;  // what each is afterwards
+
+  static MaxPlus unit() {
+    MaxPlus matrix;
+    for (std::size_t i = 0; i < kStateSize; ++i) matrix.rows[i] = moment_of(i);
+    return matrix;
+  }
+  LaneTimes operator()(const LaneTimes& state) const {
+    LaneTimes after;
+    for (std::size_t i = 0; i < kStateSize; ++i) after[i] = at(rows[i], state);
+    return after;
+  }
+  // First this one, then the other.
+  MaxPlus then(const MaxPlus& next) const {
+    MaxPlus both;
+    for (std::size_t i = 0; i < kStateSize; ++i) {
+      both.rows[i] = never();
+      for (std::size_t j = 0; j < kStateSize; ++j) raise(both.rows[i], rows[j], next.rows[i][j]);
+    }
+    return both;
+  }
+};
+
+}  // namespace meshwright

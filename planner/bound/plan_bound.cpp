@@ -1,0 +1,311 @@
+#include "planner/bound/plan_bound.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+
+#include "costmodel/model/model_costs.h"
+#include "planner/bound/stage_play.h"
+#include "simulator/choices/model_layers.h"
+
+namespace meshwright {
+namespace {
+
+// Sums in another order differ in their last digits.
+constexpr double kRounding = 1 - 1e-9;
+
+Setting with_model(const Setting& setting, const Model& model) {
+  return {.model = model,
+          .cluster = setting.cluster,
+          .costs = setting.costs,
+          .engine = setting.engine,
+          .step = setting.step,
+          .defaults = setting.defaults,
+          .memory = setting.memory};
+}
+
+bool is_trained(const Model& model) {
+  const auto frozen = [](const Weight& weight) { return weight.frozen; };
+  return std::ranges::none_of(model.shared_weights, frozen) &&
+         std::ranges::none_of(model.blocks, [&](const Block& block) {
+           return std::ranges::any_of(block.weights, frozen);
+         });
+}
+
+Operand range_of(std::int64_t elements, BufferElement element) {
+  return dense_operand({elements}, element);
+}
+
+// What a layer that recomputes does by itself. Where several are rerun together, nothing of it is
+// counted.
+RecomputeChoice layer_recompute(const RecomputeChoice& recompute) {
+  switch (recompute.kind) {
+    case Recompute::None:
+    case Recompute::Selective:
+    case Recompute::Products:
+      return recompute;
+    case Recompute::Uniform:
+      return recompute.layers == 1 ? recompute : RecomputeChoice{};
+    case Recompute::First:
+      return {Recompute::Uniform, 1};
+    case Recompute::Drop:
+      return {Recompute::Drop, 0, recompute.dropped};
+  }
+  return {};
+}
+
+// Of a chunk's layers, those that recompute.
+std::int64_t recomputed_layers(const RecomputeChoice& recompute, std::int64_t layers) {
+  const bool some = recompute.kind == Recompute::First ||
+                    (recompute.kind == Recompute::Drop && recompute.layers > 0);
+  return some ? std::min(recompute.layers, layers) : layers;
+}
+
+double between_steps(const PlanChoices& choices, const Setting& setting) {
+  const auto owners =
+      choices.zero > 0 ? static_cast<double>(choices.shard.value_or(choices.dp)) : 1;
+  return setting.step.step_s + setting.step.owner_s * (owners - 1);
+}
+
+}  // namespace
+
+Bounds::Bounds(const BatchChoice& batch, const Setting& setting)
+    : batch_(batch),
+      setting_(setting),
+      few_(few_layers(setting.model)),
+      few_setting_(with_model(setting, few_)),
+      links_(setting.cluster) {
+  const ModelCosts costs =
+      model_costs(setting.model, {.micro_batch = 1, .sequence = batch.sequence});
+  flops_ = static_cast<double>(costs.linear_forward.value()) *
+           static_cast<double>(batch.global_batch) * (is_trained(setting.model) ? 3 : 1);
+  for (const NodeType& node : setting.cluster.node_types) {
+    peak_ = std::max(peak_, peak_of(node.device, batch.precision).value());
+  }
+}
+
+const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choices) {
+  PlanChoices block = choices;
+  block.recompute = layer_recompute(choices.recompute);
+  // Without a place neighbours stand in a node as far as it goes.
+  if (!choices.place.empty()) {
+    const auto share = std::ranges::find(choices.place, "tp", &NodeShare::axis);
+    block.place = {{"tp", share == choices.place.end() ? 1 : share->count}};
+  }
+  const BlocksKey key{choices.tp, choices.microbatch, choices.sequence_parallel,
+                      block.place.empty() ? 0 : block.place.front().count,
+                      to_text(block.recompute)};
+  const auto [entry, added] = blocks_.try_emplace(key);
+  if (added) entry->second = block_bounds(block, batch_, few_setting_);
+  return entry->second;
+}
+
+std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) const {
+  const Model& model = setting_.model;
+  std::int64_t layers = 0;
+  for (const Block& block : model.blocks) layers += block.count > 1 ? block.count : 0;
+  const std::vector<std::int64_t> of_chunks = layers_of_chunks(choices, layers);
+  std::vector<std::vector<BlockRun>> chunks(of_chunks.size());
+  std::size_t chunk = 0;
+  std::int64_t left = of_chunks.front(), recomputed = recomputed_layers(choices.recompute, left);
+  const auto add = [&](std::size_t block, std::int64_t count, bool recomputes) {
+    if (count > 0) chunks[chunk].push_back({block, count, recomputes});
+  };
+  // A chunk ends where the next layer after its own begins.
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    for (std::int64_t rest = model.blocks[b].count; rest > 0;) {
+      const bool layer = model.blocks[b].count > 1;
+      while (layer && left == 0 && chunk + 1 < chunks.size()) {
+        left = of_chunks[++chunk];
+        recomputed = recomputed_layers(choices.recompute, left);
+      }
+      const std::int64_t taken = layer && chunk + 1 < chunks.size() ? std::min(rest, left) : rest;
+      const std::int64_t first = layer ? std::min(taken, recomputed) : taken;
+      add(b, first, true);
+      add(b, taken - first, false);
+      if (layer) left -= taken, recomputed -= first;
+      rest -= taken;
+    }
+  }
+  return chunks;
+}
+
+double Bounds::send_price(const PlanChoices& choices, std::int64_t from, std::int64_t to,
+                          Bytes bytes) {
+  const PriceKey key{static_cast<int>(TransferKind::Send),
+                     choices.dp,
+                     choices.tp,
+                     choices.pp,
+                     to_text(choices.place),
+                     from,
+                     to,
+                     bytes.value()};
+  const auto [entry, added] = prices_.try_emplace(key);
+  if (!added) return entry->second;
+  const Operand operand = range_of(bytes.value(), BufferElement::Byte);
+  entry->second = setting_.costs
+                      ->transfer({.kind = TransferKind::Send,
+                                  .purpose = Purpose::Pipeline,
+                                  .group = {device_of(choices, setting_.cluster, from, 0, 0),
+                                            device_of(choices, setting_.cluster, to, 0, 0)},
+                                  .source = operand},
+                                 batch_.precision)
+                      .time.value();
+  return entry->second;
+}
+
+double Bounds::replica_price(TransferKind kind, const PlanChoices& choices, std::int64_t stage,
+                             std::int64_t elements, BufferElement element) {
+  if (choices.dp == 1) return 0;
+  const PriceKey key{static_cast<int>(kind) * 8 + static_cast<int>(element),
+                     choices.dp,
+                     choices.tp,
+                     choices.pp,
+                     to_text(choices.place),
+                     stage,
+                     0,
+                     elements};
+  const auto [entry, added] = prices_.try_emplace(key);
+  if (!added) return entry->second;
+  Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
+  for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
+    transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, 0));
+  }
+  const Operand whole = range_of(elements, element);
+  const Operand own = range_of(elements / choices.dp, element);
+  transfer.source = cuts_target(kind) ? own : whole;
+  transfer.target = cuts_source(kind) ? own : whole;
+  entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
+  return entry->second;
+}
+
+double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) {
+  const std::array<DeviceId, 2> ends = {
+      device_of(choices, setting_.cluster, stage, 0, 0),
+      device_of(choices, setting_.cluster, stage, choices.dp - 1, 0)};
+  const double slows = links_.inside_domain(ends) ? setting_.engine.slow_down_inside_node
+                                                  : setting_.engine.slow_down_across_nodes;
+  return 1 - 1 / slows;
+}
+
+// Two all-reduces of a number or two, over devices whose gradients together are all gradients.
+double Bounds::norm_price(const PlanChoices& choices) {
+  const PriceKey key{
+      -1, choices.dp, choices.tp, choices.pp, to_text(choices.place), choices.zero > 0, 0, 0};
+  const auto [entry, added] = prices_.try_emplace(key);
+  if (!added) return entry->second;
+  Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
+  for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
+    for (std::int64_t replica = 0; replica < (choices.zero > 0 ? choices.dp : 1); ++replica) {
+      for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
+        transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, tensor));
+      }
+    }
+  }
+  if (transfer.group.size() == 1) return entry->second = 0;
+  std::ranges::sort(transfer.group);
+  for (const std::int64_t count : {1, 2}) {
+    transfer.source = transfer.target = range_of(count, BufferElement::Double);
+    entry->second += setting_.costs->transfer(transfer, batch_.precision).time.value();
+  }
+  return entry->second;
+}
+
+double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements) {
+  const PriceKey key{-2 - static_cast<int>(kind),
+                     0,
+                     0,
+                     0,
+                     "",
+                     static_cast<int>(choices.gradient_precision.value_or(Precision::FP32)),
+                     0,
+                     elements};
+  const auto [entry, added] = prices_.try_emplace(key);
+  if (!added || elements == 0) return entry->second;
+  const Plan plan{.precision = batch_.precision,
+                  .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
+  const auto written = [&](std::int64_t count, BufferElement element) {
+    Operand operand = range_of(count, element);
+    operand.written = true;
+    return operand;
+  };
+  Kernel kernel{.kind = kind, .part = KernelPart::Step};
+  kernel.operands = {range_of(elements, gradient_element(plan))};
+  if (kind == KernelKind::AdamW) {
+    kernel.operands.push_back(range_of(2, BufferElement::Double));
+    kernel.operands.push_back(written(elements, BufferElement::Real));
+    const int states = is_mixed(plan.precision) ? 3 : 2;
+    for (int i = 0; i < states; ++i)
+      kernel.operands.push_back(written(elements, state_element(plan)));
+  } else {
+    kernel.ranges = {{0, 0, elements}};
+    if (kind == KernelKind::NormSums) kernel.operands.push_back(range_of(1, BufferElement::Double));
+    kernel.operands.push_back(written(kind == KernelKind::NormSums ? 2 : 1, BufferElement::Double));
+  }
+  const DeviceId device(0);
+  entry->second = setting_.costs->kernel(kernel, batch_.precision, device).time.value() /
+                  speed_of(setting_.cluster, device);
+  return entry->second;
+}
+
+const PipelineItems& Bounds::items(const PlanChoices& choices) {
+  const std::int64_t microbatches = batch_.global_batch / (choices.dp * choices.microbatch);
+  const bool alternates = choices.schedule != Schedule::GPipe;
+  const std::tuple key{alternates ? Schedule::OneForwardOneBackward : Schedule::GPipe, choices.pp,
+                       microbatches, choices.virtual_stages};
+  // Lists of many micro-batches are long, and few are asked for again.
+  if (items_.size() > 64) items_.clear();
+  const auto [entry, added] = items_.try_emplace(key);
+  if (added) {
+    entry->second =
+        pipeline_items(choices.schedule, choices.pp, microbatches, choices.virtual_stages);
+  }
+  return entry->second;
+}
+
+PlanBound Bounds::of(const PlanChoices& choices) { return played(choices, false); }
+
+PlanBound Bounds::of_any_state(const PlanChoices& choices) { return played(choices, true); }
+
+PlanBound Bounds::played(const PlanChoices& choices, bool any_state) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  StagePlay play(*this, choices, std::get<BlockBounds>(blocks(choices)),
+                 std::get<BlockBounds>(blocks(plain)), any_state);
+  const double step = play.step() * kRounding +
+                      (any_state ? setting_.step.step_s : between_steps(choices, setting_));
+  return {Seconds(step), play.bytes() + setting_.memory.context};
+}
+
+PlanBound Bounds::of_any(const PlanChoices& choices) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
+  double work = 0;
+  std::int64_t elements = 0;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    const BlockBound& block = costs.blocks[b];
+    const auto count = static_cast<double>(setting_.model.blocks[b].count);
+    work += count * (block.forward.advance.rows[kCompute][kCompute] +
+                     block.backward.advance.rows[kCompute][kCompute]);
+    for (const BlockWeight& weight : block.weights) {
+      if (!weight.tied) elements += weight.elements * setting_.model.blocks[b].count;
+    }
+  }
+  const auto microbatches =
+      static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
+  const double stages = static_cast<double>(choices.pp);
+  PlanBound bound{Seconds(work * microbatches / stages * kRounding + setting_.step.step_s),
+                  setting_.memory.context};
+  // Weights, gradients and state shared out as far as can be, state on the host.
+  static_cast<void>(elements);
+  return bound;
+}
+
+Seconds Bounds::of_mesh(const PlanChoices& choices) const {
+  const auto devices = static_cast<double>(choices.dp * choices.tp * choices.pp);
+  return Seconds(flops_ / (peak_ * devices) * kRounding + setting_.step.step_s);
+}
+
+}  // namespace meshwright

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "costmodel/kernel/kernel.h"
+#include "costmodel/price/link_use.h"
+#include "planner/bound/block_bounds.h"
+#include "planner/bound/pipeline_items.h"
+#include "simulator/choices/plan_choices.h"
+#include "simulator/report/predict.h"
+
+namespace meshwright {
+
+// What no plan with some choices is below.
+struct PlanBound {
+  Seconds step;
+  Bytes bytes;  // on its fullest device
+};
+
+// A block of the model and how often it is repeated, one after the other.
+struct BlockRun {
+  std::size_t block = 0;
+  std::int64_t count = 0;
+  bool recomputes = false;  // as the plan's first layers of a chunk do
+};
+
+// Bounds plans without lowering them: stage by stage, from what their blocks cost. One device of
+// each stage stands for it, the first of its mesh, with the devices it transfers with.
+//
+// Every number is the length of a path of the engine's, whose tasks take no less than their prices,
+// or what a lane has to do: what is left out makes a bound smaller, never wrong.
+class Bounds {
+ public:
+  Bounds(const BatchChoice& batch, const Setting& setting);  // the setting must outlive this
+  Bounds(const Bounds&) = delete;                            // few_setting_ refers to few_
+  Bounds& operator=(const Bounds&) = delete;
+
+  // What the blocks cost, or why they cannot be planned: those that recompute as chosen.
+  const std::variant<BlockBounds, Reasons>& blocks(const PlanChoices& choices);
+
+  // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
+  // has nothing against.
+  PlanBound of(const PlanChoices& choices);
+  // Of all plans that differ from it in how state is kept and summed: zero, bucket, offload.
+  PlanBound of_any_state(const PlanChoices& choices);
+  // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
+  // chosen: the stages must do all the work, and keep all the state.
+  PlanBound of_any(const PlanChoices& choices);
+  // The same before anything is known of blocks: matrix products at the devices' peak.
+  Seconds of_mesh(const PlanChoices& choices) const;
+
+ private:
+  friend class StagePlay;
+  using BlocksKey = std::tuple<std::int64_t, std::int64_t, bool, std::int64_t, std::string>;
+  // What is transferred, how the group lies (degrees, place, stages) and how much.
+  using PriceKey = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::string,
+                              std::int64_t, std::int64_t, std::int64_t>;
+
+  PlanBound played(const PlanChoices& choices, bool any_state);
+  std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
+  double send_price(const PlanChoices& choices, std::int64_t from, std::int64_t to, Bytes bytes);
+  double replica_price(TransferKind kind, const PlanChoices& choices, std::int64_t stage,
+                       std::int64_t elements, BufferElement element);
+  // What kernels lose of the time that replicas transfer.
+  double replica_loss(const PlanChoices& choices, std::int64_t stage);
+  double norm_price(const PlanChoices& choices);
+  // Of a kernel of the end of the step on so many elements.
+  double state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements);
+  const PipelineItems& items(const PlanChoices& choices);
+
+  const BatchChoice batch_;
+  const Setting& setting_;
+  const Model few_;
+  const Setting few_setting_;
+  double flops_ = 0;  // of matrix products with weights, of a step
+  double peak_ = 0;   // of a device, in FLOPs per second
+  std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
+  std::map<PriceKey, double> prices_;
+  const LinkMap links_;
+  std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "planner/bound/plan_bound.h"
+
+namespace meshwright {
+
+// Plays a plan's stages, chunk by chunk: each takes what its blocks take alone, and what goes
+// between stages its price. Where the state is open, nothing is done for it and as little kept as
+// can be.
+class StagePlay {
+ public:
+  // All must outlive this.
+  StagePlay(Bounds& bounds, const PlanChoices& choices, const BlockBounds& recomputing,
+            const BlockBounds& plain, bool any_state);
+
+  double step();
+  Bytes bytes() const;
+
+ private:
+  // Weights whose gradients are summed together, and where the last of these is complete: after
+  // so many repetitions of blocks of the backward, at this weight of the next one.
+  struct Bucket {
+    std::int64_t elements = 0;
+    std::int64_t repetition = 0;
+    std::size_t weight = 0;
+    bool of_layers = false;
+  };
+  struct Chunk {
+    std::vector<BlockRun> runs;
+    std::vector<Bucket> buckets;
+    MaxPlus forward = MaxPlus::unit(), backward = MaxPlus::unit();
+    double forward_s = 0, backward_s = 0;  // of kernels
+    std::int64_t forward_launches = 0, backward_launches = 0;
+    // Of a micro-batch: what is kept, and the most that is there besides what others keep.
+    Bytes kept, forward_peak, backward_peak;
+  };
+  // Gradients that are summed over the replicas together.
+  struct Sync {
+    double ready = 0;
+    double done_s = 0;  // of the stage's kernels, up to the last that adds to them
+    std::int64_t elements = 0;
+    bool of_layers = false, tied = false;
+    double price = 0, lost_s = 0;
+  };
+  struct Stage {
+    LaneTimes state = never();
+    std::size_t next = 0;  // item
+    // When the lanes to and from the neighbours are free, forward and backward.
+    double sends[2] = {kNever, kNever}, receives[2] = {kNever, kNever};
+    std::vector<Sync> syncs;
+    std::map<std::size_t, Sync> tied;  // by weight
+    double done_s = 0;                 // of kernels
+    std::int64_t elements = 0;         // of trained weights
+    std::int64_t frozen = 0;
+    std::vector<std::int64_t> buckets;  // elements of each
+  };
+
+  const BlockBound& block_of(const BlockRun& run) const {
+    return (run.recomputes ? costs_ : plain_).blocks[run.block];
+  }
+  void make_chunks();
+  void cut_buckets(Chunk& chunk) const;
+  void count_weights();
+  void run_stages();
+  bool advance(std::size_t stage);
+  bool receive(Stage& stage, const PipelineItem& item);
+  void compute(std::size_t number, const PipelineItem& item);
+  void send(std::size_t number, const PipelineItem& item);
+  double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);
+  void finish_gradients(std::size_t number, const Chunk& chunk);
+  void add_tied(std::size_t number);
+  void price(std::size_t number, Sync& sync);
+  double end_of_stage(const Stage& stage) const;
+  // What a device updates of so many elements.
+  std::int64_t owned(std::int64_t elements) const { return (elements + owners() - 1) / owners(); }
+  double update_s(const Stage& stage);
+  double gathers_s(std::size_t number);
+  double gather_price(std::size_t number, const Sync& sync);
+  double replica_lane_s(std::size_t number);
+  Bytes state_bytes(const Stage& stage) const;
+  Bytes activations(std::size_t number) const;
+  std::int64_t owners() const { return choices_.zero > 0 ? choices_.dp : 1; }
+
+  Bounds& bounds_;
+  const PlanChoices& choices_;
+  const BlockBounds &costs_, &plain_;
+  const Setting& setting_;
+  const bool any_state_;  // zero, bucket and offload are open
+  const PipelineItems& items_;
+  const std::int64_t microbatches_;
+  const Plan element_plan_;  // for what elements are
+  std::vector<Chunk> chunks_;
+  std::vector<Stage> stages_;
+  std::vector<double> messages_;  // when each can be taken, by direction, chunk and micro-batch
+};
+
+}  // namespace meshwright

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "planner/bound/plan_bound.h"
+#include "tests/planner/random_choices.h"
+#include "tests/test_scale.h"
+
+namespace meshwright {
+namespace {
+
+struct Drawn {
+  std::string model, cluster, software;
+};
+
+Drawn draw_bench(RandomChoices& random) {
+  return {random.one_of<std::string>({"gpt2", "gpt2", "gpt3-1.3b", "llama3-8b"}),
+          random.one_of<std::string>({"h100:4x8", "a100-40:4x8", "a100-80:4x8", "rtx4090:4x8",
+                                      "t4:8x4", "v100:4x8", "gb200-nvl72:8x4"}),
+          random.one_of<std::string>({"none", "none", "meshwright", "megatron-core", "megatron-lm",
+                                      "fsdp", "fsdp2", "megatron-deepspeed"})};
+}
+
+}  // namespace
+
+TEST_CASE("no plan is faster or smaller than its bound") {
+  const std::uint32_t first =
+      std::getenv("MESHWRIGHT_BOUND_SEED")
+          ? static_cast<std::uint32_t>(std::atoi(std::getenv("MESHWRIGHT_BOUND_SEED")))
+          : 1;
+  std::vector<double> tightness, memory;
+  const int plans = cases(60, 2000);
+  for (std::uint32_t seed = first; static_cast<int>(tightness.size()) < plans; ++seed) {
+    RandomChoices random(seed);
+    const Drawn drawn = draw_bench(random);
+    const Bench bench(drawn.model, drawn.cluster, drawn.software);
+    const Model few = with_layers(bench.model, random.one_of<std::int64_t>({4, 6, 8, 12}));
+    const Setting setting = make_setting(few, bench.cluster, bench.software, shipped_fits());
+    const Precision precision = drawn.cluster.starts_with("v100") || drawn.cluster.starts_with("t4")
+                                    ? Precision::FP16
+                                    : Precision::BF16;
+    const PlanChoices choices = random.draw(choices_of(setting.defaults, precision));
+    const BatchChoice batch{.global_batch = choices.dp * choices.microbatch *
+                                            random.one_of<std::int64_t>({1, 2, 4, 7, 12}),
+                            .sequence = random.one_of<std::int64_t>({256, 512, 1024}),
+                            .precision = precision};
+    const auto made = plan_of(choices, batch, setting);
+    if (!std::holds_alternative<Plan>(made)) continue;
+    const Report report = predict(std::get<Plan>(made), setting).report;
+    Bounds bounds(batch, setting);
+    REQUIRE(std::holds_alternative<BlockBounds>(bounds.blocks(choices)));
+    const PlanBound bound = bounds.of(choices), any = bounds.of_any(choices);
+    INFO(fmt::format("seed {}: {} on {} as {}, batch {} x {}: {}", seed, drawn.model, drawn.cluster,
+                     drawn.software, batch.global_batch, batch.sequence, to_text(choices)));
+    tightness.push_back(bound.step / report.step);
+    const Bytes needed = Report::needed(report.fullest());
+    memory.push_back(bound.bytes / needed);
+    if (std::getenv("MESHWRIGHT_BOUND_LIST")) {
+      fmt::print("{} {:.5f} {:.4f} {} {} {} b{} s{} {}\n", seed, tightness.back(), memory.back(),
+                 drawn.model, drawn.cluster, drawn.software, batch.global_batch, batch.sequence,
+                 to_text(choices));
+    }
+    CHECK(bound.step <= report.step);
+    CHECK(any.step <= report.step);
+    CHECK(bounds.of_mesh(choices) <= report.step);
+    CHECK(bound.bytes <= needed);
+  }
+  std::ranges::sort(tightness);
+  std::ranges::sort(memory);
+  WARN(fmt::format("bound / step: median {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
+                   tightness[tightness.size() / 2], tightness[tightness.size() / 20],
+                   memory[memory.size() / 2]));
+}
+
+}  // namespace meshwright

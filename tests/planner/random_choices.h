@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "costmodel/cluster/cluster_name.h"
+#include "costmodel/model/model_name.h"
+#include "simulator/report/predict.h"
+#include "tests/user_costs.h"
+
+namespace meshwright {
+
+// A model on a cluster with a software, as users name them.
+struct Bench {
+  Bench(const std::string& model_name, const std::string& cluster_name,
+        const std::string& software_name)
+      : model(make_model(read_model(model_name, kShippedData))),
+        cluster(find_cluster(cluster_name, kShippedData)),
+        software(software_name == "none" ? assumed_on_gpus(shipped_software("meshwright"))
+                                         : shipped_software(software_name)),
+        setting(make_setting(model, cluster, software, shipped_fits())) {}
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  const Model model;
+  const Cluster cluster;
+  const Software software;
+  const Setting setting;
+};
+
+// The same model with fewer layers.
+inline Model with_layers(Model model, std::int64_t layers) {
+  for (Block& block : model.blocks) {
+    if (block.count <= layers) continue;
+    block.count = layers;
+    for (Op& op : block.ops) op.names.resize(static_cast<std::size_t>(layers));
+    for (Weight& weight : block.weights) weight.names.resize(static_cast<std::size_t>(layers));
+  }
+  return model;
+}
+
+class RandomChoices {
+ public:
+  explicit RandomChoices(std::uint32_t seed) : engine_(seed) {}
+
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(engine_)];
+  }
+  bool yes(double share = 0.5) { return std::bernoulli_distribution(share)(engine_); }
+
+  // Not all can be planned.
+  PlanChoices draw(const PlanChoices& defaults) {
+    PlanChoices choices = defaults;
+    choices.dp = one_of<std::int64_t>({1, 1, 2, 2, 4, 8});
+    choices.tp = one_of<std::int64_t>({1, 1, 2, 2, 4, 8});
+    choices.pp = one_of<std::int64_t>({1, 1, 2, 2, 3, 4});
+    choices.microbatch = one_of<std::int64_t>({1, 1, 2, 4});
+    choices.zero = one_of<int>({0, 0, 1, 1, 2, 3});
+    choices.sequence_parallel = choices.tp > 1 && yes();
+    choices.bucket = one_of<Bytes>({25_MiB, 100_MiB, 400_MiB, 1600_MiB});
+    choices.bucket_per_replica = Bytes();
+    if (choices.pp > 1 && yes(0.4)) {
+      choices.virtual_stages = one_of<std::int64_t>({2, 3});
+      choices.schedule = Schedule::Interleaved;
+    } else if (yes(0.3)) {
+      choices.schedule = Schedule::GPipe;
+    }
+    choices.recompute = one_of<RecomputeChoice>({{Recompute::None},
+                                                 {Recompute::None},
+                                                 {Recompute::Selective},
+                                                 {Recompute::Products},
+                                                 {Recompute::Uniform},
+                                                 {Recompute::Uniform, 2},
+                                                 {Recompute::First, 1}});
+    choices.overlap = yes(0.8);
+    choices.offload_optimizer = yes(0.1);
+    choices.offload_activations = yes(0.1);
+    if (yes(0.3)) choices.place = {{"dp", choices.dp}};
+    if (yes(0.2)) choices.place = {{"pp", choices.pp}, {"tp", choices.tp}};
+    return choices;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+}  // namespace meshwright
