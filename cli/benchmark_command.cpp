@@ -1,17 +1,14 @@
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/benchmark_device.h"
 #include "cli/benchmark_view.h"
 #include "cli/command.h"
+#include "cli/signal_watch.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/profile/profile_db.h"
 #include "costmodel/profile/profile_file.h"
@@ -49,49 +46,6 @@ std::string now_text() {
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
 }
-
-// Asks to stop when a person or a job system wants it. Signals must be blocked in every thread, so
-// this stands before any is started.
-class SignalWatch {
- public:
-  SignalWatch() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    watcher_ = std::jthread([this](const std::stop_token& done) { watch(done); });
-  }
-  ~SignalWatch() {
-    watcher_.request_stop();
-    watcher_.join();
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-
-  std::stop_token token() const { return stop_.get_token(); }
-  std::optional<int> signal() const {
-    const int caught = caught_.load();
-    return caught == 0 ? std::nullopt : std::optional(caught);
-  }
-
- private:
-  void watch(const std::stop_token& done) {
-    while (!done.stop_requested()) {
-      const struct timespec pause { 0, 50'000'000 };
-      const int signal = ::sigtimedwait(&signals_, nullptr, &pause);
-      if (signal <= 0) continue;
-      // The second one ends the program at once.
-      if (caught_.exchange(signal) != 0) ::_exit(128 + signal);
-      stop_.request_stop();
-    }
-  }
-
-  sigset_t signals_{}, before_{};
-  std::atomic<int> caught_ = 0;
-  std::stop_source stop_;
-  std::jthread watcher_;
-};
 
 BenchmarkSettings settings_of(const BenchmarkOptions& options) {
   BenchmarkSettings settings{.again = options.again, .date = now_text()};

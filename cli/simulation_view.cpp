@@ -16,18 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kSecondsOfDay = 86'400;
-
-double days_of(const TokenBudget& budget, const Report& report) {
-  return budget.tokens / report.tokens_per_s / kSecondsOfDay;
-}
-
-std::optional<double> cost_of(const TokenBudget& budget, const Report& report) {
-  if (!budget.price) return std::nullopt;
-  return days_of(budget, report) * 24 * budget.price->value() *
-         static_cast<double>(report_devices(report));
-}
-
 std::string software_text(const Question& question, const Plan& plan) {
   std::string text =
       fmt::format("software {}, kernels {}", question.software.name, to_text(plan.kernels));
@@ -79,16 +67,10 @@ std::vector<std::string> plan_row(const Question& question, const Simulated& one
                                   fmt::format("{:.1f}", flops_per_device(report) / 1e12),
                                   fmt::format("{:.1f} %", 100 * report.mfu)};
   if (!question.budget) return row;
-  const auto cost = cost_of(*question.budget, report);
-  row.push_back(fmt::format("{:.3g}", days_of(*question.budget, report)));
+  const auto days = days_of(*question.budget, report), cost = cost_of(*question.budget, report);
+  row.push_back(days ? fmt::format("{:.3g}", *days) : "never");
   row.push_back(cost ? count_to_text(std::llround(*cost)) : "");
   return row;
-}
-
-void add_budget(Json& report, const Question& question, const Report& from) {
-  if (!question.budget || from.tokens_per_s <= 0) return;
-  report["days"] = days_of(*question.budget, from);
-  if (const auto cost = cost_of(*question.budget, from)) report["cost"] = *cost;
 }
 
 // A short form, or null for a file.
@@ -114,19 +96,6 @@ std::string question_text(const Question& question, const Simulated& simulated) 
       software_text(question, plan));
 }
 
-std::string budget_text(const Question& question, const Report& report) {
-  if (!question.budget || report.tokens_per_s <= 0) return "";
-  const TokenBudget& budget = *question.budget;
-  std::string text =
-      fmt::format("\n{} tokens: {:.3g} days", count_to_text(std::llround(budget.tokens)),
-                  days_of(budget, report));
-  if (const auto cost = cost_of(budget, report)) {
-    text += fmt::format(", {} $ at {} for each of {} devices", count_to_text(std::llround(*cost)),
-                        to_text(*budget.price), report_devices(report));
-  }
-  return text + "\n";
-}
-
 std::string plans_text(const Question& question, const std::vector<Simulated>& plans) {
   std::vector<std::vector<std::string>> rows = {{"plan", "devices", "batch", "fits", "needs",
                                                  "step", "tokens/s/device", "TFLOP/s/device",
@@ -148,7 +117,7 @@ Json simulation_json(const Question& question, const Simulated& simulated) {
   Json document = {{"plan", plan_json(question, *simulated.plan)},
                    {"choices", choices_json(simulated)},
                    {"report", report_json(*simulated.report)}};
-  add_budget(document["report"], question, *simulated.report);
+  add_budget(document["report"], question.budget, *simulated.report);
   document.update(software_json(question));
   document["between_steps_s"] = simulated.report->last().parts.between_steps.value();
   for (const auto& [origin, share] : simulated.report->prices) {
@@ -166,7 +135,7 @@ Json plans_json(const Question& question, const std::vector<Simulated>& plans) {
       continue;
     }
     Json report = report_json(*one.report);
-    add_budget(report, question, *one.report);
+    add_budget(report, question.budget, *one.report);
     document["plans"].push_back({{"choices", choices_json(one)},
                                  {"plan", plan_json(question, *one.plan)},
                                  {"report", std::move(report)}});

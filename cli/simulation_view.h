@@ -5,19 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "costmodel/base/units.h"
+#include "cli/token_budget.h"
 #include "costmodel/cluster/cluster.h"
 #include "costmodel/price/software.h"
 #include "simulator/plan/plan.h"
 #include "simulator/report/report.h"
 
 namespace meshwright {
-
-// How many tokens are to be trained on, and what a device costs; none: nobody said.
-struct TokenBudget {
-  double tokens = 0;
-  std::optional<DollarsPerHour> price;
-};
 
 // What the plans of one call have in common.
 struct Question {
@@ -37,8 +31,6 @@ struct Simulated {
 
 // What was asked, line by line: model, cluster, devices, precision, batch, plan, software.
 std::string question_text(const Question& question, const Simulated& simulated);
-// Days and money for the tokens asked for; empty: none were.
-std::string budget_text(const Question& question, const Report& report);
 // One line a plan.
 std::string plans_text(const Question& question, const std::vector<Simulated>& plans);
 

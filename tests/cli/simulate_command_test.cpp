@@ -127,6 +127,17 @@ TEST_CASE("tokens give days, and with a price money") {
   check_error(kSmall + "dp=2 --tokens inf", 2, "--tokens inf: expected");
   check_error(kSmall + "dp=2 --tokens 1B --price-per-hour cheap", 2, "--price-per-hour cheap: exp");
   check_error(kSmall + "dp=2 --price-per-hour 2", 2, "--price-per-hour: needs --tokens");
+  // Half an interval of 30 minutes and 10 minutes to restart; 2 of the 8 devices fail 6 times a
+  // day.
+  const json failing =
+      json::parse(run_program(plan + "--price-per-hour 2.5 --failures-per-day 24").out)
+          .at("report");
+  const double expected = days / (1 - 6 * 25. / (24 * 60));
+  CHECK(failing.at("days").get<double>() == Approx(expected));
+  CHECK(failing.at("cost").get<double>() == Approx(expected * 24 * 2.5 * 2));
+  CHECK_THAT(run_program(kSmall + "dp=2 --tokens 1B --failures-per-day 1000").out,
+             Contains("tokens: never, with so many failures"));
+  check_error(kSmall + "dp=2 --failures-per-day 1", 2, "--failures-per-day: needs --tokens");
 }
 
 TEST_CASE("several plans are one table, each as it is alone") {
