@@ -410,6 +410,21 @@ Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange
   return bytes;
 }
 
+// The plan of one micro-batch on the devices of one tensor group.
+std::variant<Plan, Reasons> block_plan(const PlanChoices& choices, const BatchChoice& batch,
+                                       const Setting& few) {
+  PlanChoices one = choices;
+  one.dp = one.pp = one.virtual_stages = 1;
+  one.schedule = Schedule::OneForwardOneBackward;
+  one.zero = 0;
+  one.shard.reset();
+  one.layers.clear();
+  one.offload_activations = one.offload_optimizer = false;
+  BatchChoice few_samples = batch;
+  few_samples.global_batch = choices.microbatch;
+  return plan_of(one, few_samples, few);
+}
+
 }  // namespace
 
 Model few_layers(const Model& model) {
@@ -423,18 +438,51 @@ Model few_layers(const Model& model) {
   return few;
 }
 
+std::variant<std::vector<BlockProduct>, Reasons> block_products(const PlanChoices& choices,
+                                                                const BatchChoice& batch,
+                                                                const Setting& few,
+                                                                const Model& model) {
+  PlanChoices sample = choices;
+  sample.microbatch = 1;
+  sample.recompute = {};
+  sample.sequence_parallel = false;
+  auto made = block_plan(sample, batch, few);
+  if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
+  const Plan plan = std::get<Plan>(std::move(made));
+  const PlannedGraph planned = plan_graph(few.model, plan);
+  const Placement placement(plan, plan.slots.front().mesh.devices().front());
+  std::vector<BlockProduct> products;
+  const auto blocks = block_ops(few.model);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const Fragment fragment =
+        lower_fragment(planned, plan, placement, blocks[b].ops, FragmentEdges::Given);
+    for (const auto* tasks : {&fragment.forward, &fragment.backward}) {
+      for (const FragmentTask& task : *tasks) {
+        const auto* kernel = std::get_if<Kernel>(&task.work);
+        if (!kernel || kernel->kind != KernelKind::Matmul) continue;
+        products.push_back({*kernel, model.blocks[b].count});
+      }
+    }
+  }
+  return products;
+}
+
+Kernel with_samples(Kernel kernel, std::int64_t samples) {
+  // All operands are activations but the weight and, last, its gradient.
+  const bool forward = kernel.part == KernelPart::Forward;
+  for (std::size_t o = 0; o < kernel.operands.size(); ++o) {
+    Operand& operand = kernel.operands[o];
+    const bool is_weight =
+        (forward && o == 1) || (kernel.part == KernelPart::InputGradient && o == 0) ||
+        (kernel.part == KernelPart::WeightGradient && o >= 2) || operand.sizes.size() < 2;
+    if (!is_weight) operand.sizes.front() *= samples;
+  }
+  return kernel;
+}
+
 std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
                                                 const BatchChoice& batch, const Setting& few) {
-  PlanChoices one = choices;
-  one.dp = one.pp = one.virtual_stages = 1;
-  one.schedule = Schedule::OneForwardOneBackward;
-  one.zero = 0;
-  one.shard.reset();
-  one.layers.clear();
-  one.offload_activations = one.offload_optimizer = false;
-  BatchChoice few_samples = batch;
-  few_samples.global_batch = choices.microbatch;
-  auto made = plan_of(one, few_samples, few);
+  auto made = block_plan(choices, batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   const Plan plan = std::get<Plan>(std::move(made));
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "costmodel/base/units.h"
+#include "costmodel/kernel/kernel.h"
 #include "planner/bound/max_plus.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/report/predict.h"
@@ -49,6 +50,19 @@ struct BlockBounds {
 // The blocks of a model, each at most three times: what a plan makes of them is what it makes of
 // the whole model's.
 Model few_layers(const Model& model);
+
+// A matrix product of a block, of one micro-batch of one sample, as often as the model has it.
+struct BlockProduct {
+  Kernel kernel;
+  std::int64_t count = 1;
+};
+// All of them in the model, forward and backward, on a device with the largest shards.
+std::variant<std::vector<BlockProduct>, Reasons> block_products(const PlanChoices& choices,
+                                                                const BatchChoice& batch,
+                                                                const Setting& few,
+                                                                const Model& model);
+// The same product of more samples.
+Kernel with_samples(Kernel kernel, std::int64_t samples);
 
 // What a block costs with these choices, of which replicas, stages, schedule, state, bucket and
 // offload do not count. The times are those of a play in which nothing is shared and kernels are

@@ -1,5 +1,7 @@
 #include "planner/bound/plan_bound.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -131,42 +133,28 @@ std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) c
   return chunks;
 }
 
-double Bounds::send_price(const PlanChoices& choices, std::int64_t from, std::int64_t to,
-                          Bytes bytes) {
-  const PriceKey key{static_cast<int>(TransferKind::Send),
-                     choices.dp,
-                     choices.tp,
-                     choices.pp,
-                     to_text(choices.place),
-                     from,
-                     to,
-                     bytes.value()};
-  const auto [entry, added] = prices_.try_emplace(key);
-  if (!added) return entry->second;
-  const Operand operand = range_of(bytes.value(), BufferElement::Byte);
-  entry->second = setting_.costs
-                      ->transfer({.kind = TransferKind::Send,
-                                  .purpose = Purpose::Pipeline,
-                                  .group = {device_of(choices, setting_.cluster, from, 0, 0),
-                                            device_of(choices, setting_.cluster, to, 0, 0)},
-                                  .source = operand},
-                                 batch_.precision)
-                      .time.value();
-  return entry->second;
+Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
+  return prices_[fmt::format("{} {} {} {}", choices.dp, choices.tp, choices.pp,
+                             to_text(choices.place))];
 }
 
-double Bounds::replica_price(TransferKind kind, const PlanChoices& choices, std::int64_t stage,
-                             std::int64_t elements, BufferElement element) {
+double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
+                          std::int64_t to, Bytes bytes) const {
+  const auto [entry, added] = prices.sends.try_emplace({from, to, bytes});
+  if (!added) return entry->second;
+  const Transfer transfer{.kind = TransferKind::Send,
+                          .purpose = Purpose::Pipeline,
+                          .group = {device_of(choices, setting_.cluster, from, 0, 0),
+                                    device_of(choices, setting_.cluster, to, 0, 0)},
+                          .source = range_of(bytes.value(), BufferElement::Byte)};
+  return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
+}
+
+double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
+                             std::int64_t stage, std::int64_t elements,
+                             BufferElement element) const {
   if (choices.dp == 1) return 0;
-  const PriceKey key{static_cast<int>(kind) * 8 + static_cast<int>(element),
-                     choices.dp,
-                     choices.tp,
-                     choices.pp,
-                     to_text(choices.place),
-                     stage,
-                     0,
-                     elements};
-  const auto [entry, added] = prices_.try_emplace(key);
+  const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements});
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
   for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
@@ -176,11 +164,10 @@ double Bounds::replica_price(TransferKind kind, const PlanChoices& choices, std:
   const Operand own = range_of(elements / choices.dp, element);
   transfer.source = cuts_target(kind) ? own : whole;
   transfer.target = cuts_source(kind) ? own : whole;
-  entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
-  return entry->second;
+  return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
 }
 
-double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) {
+double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) const {
   const std::array<DeviceId, 2> ends = {
       device_of(choices, setting_.cluster, stage, 0, 0),
       device_of(choices, setting_.cluster, stage, choices.dp - 1, 0)};
@@ -190,20 +177,19 @@ double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) {
 }
 
 // Two all-reduces of a number or two, over devices whose gradients together are all gradients.
-double Bounds::norm_price(const PlanChoices& choices) {
-  const PriceKey key{
-      -1, choices.dp, choices.tp, choices.pp, to_text(choices.place), choices.zero > 0, 0, 0};
-  const auto [entry, added] = prices_.try_emplace(key);
+double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
+  const bool shares = choices.zero > 0;
+  const auto [entry, added] = prices.norms.try_emplace(shares);
   if (!added) return entry->second;
   Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
-    for (std::int64_t replica = 0; replica < (choices.zero > 0 ? choices.dp : 1); ++replica) {
+    for (std::int64_t replica = 0; replica < (shares ? choices.dp : 1); ++replica) {
       for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
         transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, tensor));
       }
     }
   }
-  if (transfer.group.size() == 1) return entry->second = 0;
+  if (transfer.group.size() == 1) return 0;
   std::ranges::sort(transfer.group);
   for (const std::int64_t count : {1, 2}) {
     transfer.source = transfer.target = range_of(count, BufferElement::Double);
@@ -213,15 +199,8 @@ double Bounds::norm_price(const PlanChoices& choices) {
 }
 
 double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements) {
-  const PriceKey key{-2 - static_cast<int>(kind),
-                     0,
-                     0,
-                     0,
-                     "",
-                     static_cast<int>(choices.gradient_precision.value_or(Precision::FP32)),
-                     0,
-                     elements};
-  const auto [entry, added] = prices_.try_emplace(key);
+  const auto [entry, added] =
+      state_prices_.try_emplace({kind, choices.gradient_precision, elements});
   if (!added || elements == 0) return entry->second;
   const Plan plan{.precision = batch_.precision,
                   .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
@@ -249,17 +228,47 @@ double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int
   return entry->second;
 }
 
+// Devices of the first stage that copy over the link of its first one: they do so together.
+std::int64_t Bounds::sharing_host_link(const PlanChoices& choices) const {
+  const std::int64_t size = setting_.cluster.node_types.front().devices;
+  const LinkId link = links_.host_link(CopyDirection::ToHost, DeviceId(0));
+  std::int64_t sharing = 0;
+  for (std::int64_t replica = 0; replica < std::min(choices.dp, size); ++replica) {
+    for (std::int64_t tensor = 0; tensor < std::min(choices.tp, size); ++tensor) {
+      const DeviceId device = device_of(choices, setting_.cluster, 0, replica, tensor);
+      if (links_.host_link(CopyDirection::ToHost, device) == link) ++sharing;
+    }
+  }
+  return sharing;
+}
+
+double Bounds::copy_price(const PlanChoices& choices, Bytes bytes) const {
+  if (bytes <= Bytes()) return 0;
+  const HostCopy copy{
+      .direction = CopyDirection::ToHost, .count = bytes.value(), .element = BufferElement::Byte};
+  const double alone = setting_.costs->host_copy(copy, batch_.precision, DeviceId(0)).time.value();
+  if (!setting_.engine.share_links) return alone;
+  const double shared =
+      static_cast<double>(bytes.value()) * static_cast<double>(sharing_host_link(choices)) /
+      links_.capacity(links_.host_link(CopyDirection::ToHost, DeviceId(0))).value();
+  return std::max(alone, shared);
+}
+
 const PipelineItems& Bounds::items(const PlanChoices& choices) {
   const std::int64_t microbatches = batch_.global_batch / (choices.dp * choices.microbatch);
   const bool alternates = choices.schedule != Schedule::GPipe;
   const std::tuple key{alternates ? Schedule::OneForwardOneBackward : Schedule::GPipe, choices.pp,
                        microbatches, choices.virtual_stages};
-  // Lists of many micro-batches are long, and few are asked for again.
-  if (items_.size() > 64) items_.clear();
+  constexpr std::size_t kMostItems = 2'000'000;
+  if (item_count_ > kMostItems) {
+    items_.clear();
+    item_count_ = 0;
+  }
   const auto [entry, added] = items_.try_emplace(key);
   if (added) {
     entry->second =
         pipeline_items(choices.schedule, choices.pp, microbatches, choices.virtual_stages);
+    for (const auto& stage : entry->second.stages) item_count_ += stage.size();
   }
   return entry->second;
 }
@@ -275,20 +284,22 @@ PlanBound Bounds::played(const PlanChoices& choices, bool any_state) {
                  std::get<BlockBounds>(blocks(plain)), any_state);
   const double step = play.step() * kRounding +
                       (any_state ? setting_.step.step_s : between_steps(choices, setting_));
-  return {Seconds(step), play.bytes() + setting_.memory.context};
+  return {Seconds(step), play.bytes() + setting_.memory.context, play.host_bytes()};
 }
 
 PlanBound Bounds::of_any(const PlanChoices& choices) {
   PlanChoices plain = choices;
   plain.recompute = {};
   const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
-  double work = 0;
+  double work = 0, layer = 0;
   std::int64_t elements = 0;
   for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
     const BlockBound& block = costs.blocks[b];
     const auto count = static_cast<double>(setting_.model.blocks[b].count);
-    work += count * (block.forward.advance.rows[kCompute][kCompute] +
-                     block.backward.advance.rows[kCompute][kCompute]);
+    const double both = block.forward.advance.rows[kCompute][kCompute] +
+                        block.backward.advance.rows[kCompute][kCompute];
+    work += count * both;
+    if (block.layer) layer = layer == 0 ? both : std::min(layer, both);
     for (const BlockWeight& weight : block.weights) {
       if (!weight.tied) elements += weight.elements * setting_.model.blocks[b].count;
     }
@@ -296,11 +307,49 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
   const auto microbatches =
       static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
   const double stages = static_cast<double>(choices.pp);
-  PlanBound bound{Seconds(work * microbatches / stages * kRounding + setting_.step.step_s),
-                  setting_.memory.context};
+  // On the way to a stage the first micro-batch goes through a layer at least of every stage before
+  // it, and back: half of all, for the stage in the middle.
+  const double ahead = (stages - 1) / 2 * layer;
+  PlanBound bound{
+      Seconds((work * microbatches / stages + ahead) * kRounding + setting_.step.step_s),
+      setting_.memory.context, Bytes()};
   // Weights, gradients and state shared out as far as can be, state on the host.
   static_cast<void>(elements);
   return bound;
+}
+
+// Matrix products of one sample, in micro-batches of so many.
+double Bounds::sample_s(const PlanChoices& choices, std::int64_t microbatch) {
+  const auto [entry, added] = products_s_.try_emplace({choices.tp, microbatch});
+  if (!added) return entry->second;
+  const auto [known, first] = products_.try_emplace(choices.tp);
+  if (first) {
+    PlanChoices any_place = choices;
+    any_place.place.clear();
+    auto found = block_products(any_place, batch_, few_setting_, setting_.model);
+    if (auto* products = std::get_if<std::vector<BlockProduct>>(&found)) {
+      known->second = std::move(*products);
+    }
+  }
+  const DeviceId device(0);
+  for (const BlockProduct& product : known->second) {
+    const Kernel kernel = with_samples(product.kernel, microbatch);
+    entry->second += static_cast<double>(product.count) *
+                     setting_.costs->kernel(kernel, batch_.precision, device).time.value();
+  }
+  return entry->second /= static_cast<double>(microbatch) * speed_of(setting_.cluster, device);
+}
+
+Seconds Bounds::of_products(const PlanChoices& choices) {
+  const std::int64_t samples = batch_.global_batch / choices.dp;
+  std::optional<double> least;
+  for (std::int64_t microbatch = 1; microbatch <= samples; ++microbatch) {
+    if (samples % microbatch != 0) continue;
+    const double sample = sample_s(choices, microbatch);
+    least = std::min(least.value_or(sample), sample);
+  }
+  const double work = *least * static_cast<double>(samples) / static_cast<double>(choices.pp);
+  return Seconds(work * kRounding + setting_.step.step_s);
 }
 
 Seconds Bounds::of_mesh(const PlanChoices& choices) const {

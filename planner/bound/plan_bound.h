@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -19,7 +20,8 @@ namespace meshwright {
 // What no plan with some choices is below.
 struct PlanBound {
   Seconds step;
-  Bytes bytes;  // on its fullest device
+  Bytes bytes;       // on its fullest device
+  Bytes host_bytes;  // on a host, of one device
 };
 
 // A block of the model and how often it is repeated, one after the other.
@@ -46,31 +48,45 @@ class Bounds {
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
   PlanBound of(const PlanChoices& choices);
-  // Of all plans that differ from it in how state is kept and summed: zero, bucket, offload.
+  // Of all plans that differ from it in how state is summed and shared out, zero and bucket, and
+  // need no less memory: time as if nothing were done for it.
   PlanBound of_any_state(const PlanChoices& choices);
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
   // The same before anything is known of blocks: matrix products at the devices' peak.
   Seconds of_mesh(const PlanChoices& choices) const;
+  // The same by what matrix products take on a device with micro-batches that the batch allows,
+  // whatever the place.
+  Seconds of_products(const PlanChoices& choices);
 
  private:
   friend class StagePlay;
   using BlocksKey = std::tuple<std::int64_t, std::int64_t, bool, std::int64_t, std::string>;
-  // What is transferred, how the group lies (degrees, place, stages) and how much.
-  using PriceKey = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::string,
-                              std::int64_t, std::int64_t, std::int64_t>;
+  // Of transfers between devices that stand in one way: what, between which stages or in which,
+  // how much.
+  struct Prices {
+    std::map<std::tuple<std::int64_t, std::int64_t, Bytes>, double> sends;
+    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t>, double> replicas;
+    std::map<bool, double> norms;  // over all replicas or not
+  };
 
   PlanBound played(const PlanChoices& choices, bool any_state);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
-  double send_price(const PlanChoices& choices, std::int64_t from, std::int64_t to, Bytes bytes);
-  double replica_price(TransferKind kind, const PlanChoices& choices, std::int64_t stage,
-                       std::int64_t elements, BufferElement element);
+  double sample_s(const PlanChoices& choices, std::int64_t microbatch);
+  Prices& prices_of(const PlanChoices& choices);
+  double send_price(Prices& prices, const PlanChoices& choices, std::int64_t from, std::int64_t to,
+                    Bytes bytes) const;
+  double replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
+                       std::int64_t stage, std::int64_t elements, BufferElement element) const;
   // What kernels lose of the time that replicas transfer.
-  double replica_loss(const PlanChoices& choices, std::int64_t stage);
-  double norm_price(const PlanChoices& choices);
+  double replica_loss(const PlanChoices& choices, std::int64_t stage) const;
+  double norm_price(Prices& prices, const PlanChoices& choices) const;
   // Of a kernel of the end of the step on so many elements.
   double state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements);
+  // To the host or back.
+  std::int64_t sharing_host_link(const PlanChoices& choices) const;
+  double copy_price(const PlanChoices& choices, Bytes bytes) const;
   const PipelineItems& items(const PlanChoices& choices);
 
   const BatchChoice batch_;
@@ -80,9 +96,13 @@ class Bounds {
   double flops_ = 0;  // of matrix products with weights, of a step
   double peak_ = 0;   // of a device, in FLOPs per second
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
-  std::map<PriceKey, double> prices_;
+  std::map<std::int64_t, std::vector<BlockProduct>> products_;  // by tensor degree; none: refused
+  std::map<std::pair<std::int64_t, std::int64_t>, double> products_s_;  // and micro-batch: a sample
+  std::map<std::string, Prices> prices_;                                // by degrees and place
+  std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;
+  std::size_t item_count_ = 0;  // of all lists
 };
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <optional>
 
 #include "simulator/plan/plan.h"
 
@@ -37,6 +38,7 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, const BlockBoun
       plain_(plain),
       setting_(bounds.setting_),
       any_state_(any_state),
+      prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
       microbatches_(bounds.batch_.global_batch / (choices.dp * choices.microbatch)),
       element_plan_{.precision = bounds.batch_.precision,
@@ -44,6 +46,26 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, const BlockBoun
       stages_(static_cast<std::size_t>(choices.pp)) {
   make_chunks();
   count_weights();
+  price_messages();
+}
+
+// A stage has chunks ahead of the next stage's and behind the stage before it.
+void StagePlay::price_messages() {
+  const std::int64_t stages = choices_.pp;
+  for (std::int64_t s = 0; s < stages && stages > 1; ++s) {
+    Stage& stage = stages_[static_cast<std::size_t>(s)];
+    const std::int64_t next = (s + 1) % stages, before = (s + stages - 1) % stages;
+    const auto price = [&](std::int64_t from, std::int64_t to) {
+      return bounds_.send_price(prices_, choices_, from, to, costs_.message);
+    };
+    stage.send_s[0] = price(s, next);
+    stage.send_s[1] = price(s, before);
+    stage.receive_s[0] = price(before, s);
+    stage.receive_s[1] = price(next, s);
+  }
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    stages_[s].loss = bounds_.replica_loss(choices_, static_cast<std::int64_t>(s));
+  }
 }
 
 void StagePlay::make_chunks() {
@@ -51,6 +73,7 @@ void StagePlay::make_chunks() {
   std::map<Key, std::pair<MaxPlus, MaxPlus>> powers;
   for (auto& runs : bounds_.runs_of(choices_)) {
     Chunk& chunk = chunks_.emplace_back();
+    Bytes layer;  // that one keeps
     std::vector<const MaxPlus*> back;
     for (const BlockRun& run : runs) {
       const BlockBound& block = block_of(run);
@@ -64,21 +87,28 @@ void StagePlay::make_chunks() {
       const auto count = static_cast<double>(run.count);
       chunk.forward_s += count * block.forward.compute_s;
       chunk.backward_s += count * block.backward.compute_s;
+      if (is_rerun_together(block)) continue;
+      if (block.layer && choices_.offload_activations) {
+        chunk.away += block.kept * run.count;
+        layer = std::max(layer, block.kept);
+        continue;
+      }
       // The last repetition has most before it.
       const Bytes before = chunk.kept + block.kept * (run.count - 1);
       chunk.forward_peak = std::max(chunk.forward_peak, before + block.forward_peak);
       chunk.backward_peak = std::max(chunk.backward_peak, before + block.backward_peak);
       chunk.kept += block.kept * run.count;
     }
+    if (turns_at_once(chunks_.size() - 1)) chunk.away -= layer;
     // Between chunks what comes in is kept here, and what goes out where it is read.
-    if (chunks_.size() > 1) {
+    if (chunks_.size() > 1 && !choices_.offload_activations) {
       chunk.kept += costs_.message;
       chunk.forward_peak += costs_.message;
       chunk.backward_peak += costs_.message;
     }
     const bool is_last =
         chunks_.size() == static_cast<std::size_t>(choices_.pp * choices_.virtual_stages);
-    if (!is_last) {
+    if (!is_last && !choices_.offload_activations) {
       chunk.kept -= costs_.message;
       chunk.backward_peak -= costs_.message;
     }
@@ -139,9 +169,7 @@ bool StagePlay::receive(Stage& stage, const PipelineItem& item) {
   double& sent = message(item.forward, item.chunk, item.microbatch);
   if (sent == kNotSent) return false;
   const double dispatch = setting_.engine.dispatch.value();
-  const std::int64_t other = item.forward ? item.chunk - 1 : item.chunk + 1;
-  const double price =
-      bounds_.send_price(choices_, other % choices_.pp, item.chunk % choices_.pp, costs_.message);
+  const double price = stage.receive_s[item.forward ? 0 : 1];
   stage.state[kHost] += dispatch;
   double& lane = stage.receives[item.forward ? 0 : 1];
   const double finish = std::max({sent, lane, stage.state[kHost]}) + price;
@@ -159,10 +187,70 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   const bool receives =
       item.forward ? item.chunk > 0 : item.chunk + 1 < static_cast<std::int32_t>(chunks_.size());
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
-  if (item.last && choices_.dp > 1 && !any_state_) finish_gradients(number, chunk);
-  stage.state = (item.forward ? chunk.forward : chunk.backward)(stage.state);
+  const double start = stage.state[kCompute];
+  const LaneTimes gathered = after_gathers(number, item, stage.state);
+  const bool sums = !item.forward && (item.last || choices_.zero >= 2);
+  if (sums && choices_.dp > 1 && !any_state_) {
+    stage.state = finish_gradients(number, item);
+  } else {
+    stage.state = (item.forward ? chunk.forward : chunk.backward)(stage.state);
+  }
   stage.done_s += item.forward ? chunk.forward_s : chunk.backward_s;
+  raise(stage.state, gathered);
+  if (choices_.offload_activations) wait_for_copies(stage, item, start);
   send(number, item);
+}
+
+// Where weights are shared out: an entry gathers them one bucket after the other, the first one
+// before it computes with any, and none before computing has come to the entry.
+LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
+                                   const LaneTimes& state) {
+  LaneTimes after = never();
+  const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
+  if (choices_.zero < 3 || !choices_.reshard || choices_.dp == 1 || any_state_) return after;
+  const Gathers& gathers = gathers_of(number, static_cast<std::size_t>(item.chunk));
+  // A chunk's first layer starts its forward, and its last one its backward.
+  const BlockRun& run = item.forward ? chunk.runs.front() : chunk.runs.back();
+  const bool at_once = block_of(run).layer;
+  LaneTimes start = never();
+  start[kCompute] = state[kCompute] + (at_once ? gathers.least : 0);
+  after = (item.forward ? chunk.forward : chunk.backward)(start);
+  // Kernels are slowed by those that follow.
+  after[kCompute] += (gathers.sum - gathers.most) * stages_[number].loss;
+  after[kCompute] = std::max(after[kCompute], state[kCompute] + gathers.sum);
+  return after;
+}
+
+// Of layers: an embedding is not read in the backward.
+const StagePlay::Gathers& StagePlay::gathers_of(std::size_t number, std::size_t chunk) {
+  auto& known = chunks_[chunk].gathers;
+  if (known) return *known;
+  known.emplace();
+  for (const Bucket& bucket : chunks_[chunk].buckets) {
+    if (!bucket.of_layers) continue;
+    Sync sync;
+    sync.elements = bucket.elements;
+    const double price = gather_price(number, sync);
+    known->least = known->sum == 0 ? price : std::min(known->least, price);
+    known->most = std::max(known->most, price);
+    known->sum += price;
+  }
+  return *known;
+}
+
+// A backward that follows its own forward: all that went to the host has come back one after the
+// other, what went last first.
+void StagePlay::wait_for_copies(Stage& stage, const PipelineItem& item, double start) {
+  const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
+  if (item.forward) {
+    stage.forward = item;
+    stage.forward_start = start;
+    return;
+  }
+  if (stage.forward.chunk != item.chunk || stage.forward.microbatch != item.microbatch) return;
+  const Bytes away = chunk.away;
+  const double back = stage.forward_start + 2 * bounds_.copy_price(choices_, away);
+  stage.state[kCompute] = std::max(stage.state[kCompute], back);
 }
 
 void StagePlay::send(std::size_t number, const PipelineItem& item) {
@@ -171,11 +259,24 @@ void StagePlay::send(std::size_t number, const PipelineItem& item) {
   Stage& stage = stages_[number];
   stage.state[kHost] += setting_.engine.dispatch.value();
   double& lane = stage.sends[item.forward ? 0 : 1];
-  const double price = bounds_.send_price(choices_, static_cast<std::int64_t>(number),
-                                          to % choices_.pp, costs_.message);
+  const double price = stage.send_s[item.forward ? 0 : 1];
   const double start = std::max({stage.state[kBoundary], lane, stage.state[kHost]});
   lane = start + price;
   message(item.forward, to, item.microbatch) = start;
+}
+
+// Whether a backward of a chunk follows its own forward: its last layer then stays.
+bool StagePlay::turns_at_once(std::size_t chunk) const {
+  const auto& items = items_.stages[chunk % stages_.size()];
+  const PipelineItem* before = nullptr;
+  for (const PipelineItem& item : items) {
+    if (item.receives) continue;
+    const bool own = before && before->forward && !item.forward && before->chunk == item.chunk &&
+                     before->microbatch == item.microbatch;
+    if (own && static_cast<std::size_t>(item.chunk) == chunk) return true;
+    before = &item;
+  }
+  return false;
 }
 
 // As lowering cuts them.
@@ -215,9 +316,11 @@ void StagePlay::cut_buckets(Chunk& chunk) const {
   });
 }
 
-// The last backward of a chunk, block by block: buckets are complete on the way.
-void StagePlay::finish_gradients(std::size_t number, const Chunk& chunk) {
+// A backward of a chunk, block by block: buckets are complete on the way. Returns the state after
+// it.
+LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& item) {
   Stage& stage = stages_[number];
+  Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
   LaneTimes state = stage.state;
   double done = stage.done_s;
   auto next = chunk.buckets.begin();
@@ -225,36 +328,53 @@ void StagePlay::finish_gradients(std::size_t number, const Chunk& chunk) {
   for (std::size_t r = chunk.runs.size(); r-- > 0;) {
     const BlockBound& block = block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
+      double held = kNever;
       for (; next != chunk.buckets.end() && next->repetition == repetition; ++next) {
         const BlockWeight& weight = block.weights[next->weight];
         Sync sync{.ready = at(weight.complete, state),
                   .done_s = done + weight.compute_before_s,
                   .elements = next->elements,
                   .of_layers = next->of_layers};
-        price(number, sync);
-        stage.syncs.push_back(sync);
+        if (next->price == kNever) {
+          price(number, sync);
+          next->price = sync.price;
+        }
+        sync.price = next->price;
+        sync.lost_s = sync.price * stage.loss;
+        if (item.last) stage.syncs.push_back(sync);
+        if (choices_.zero < 2 || !choices_.overlap) continue;
+        // What is scattered is added to the own part when the next bucket is complete.
+        held = std::max(held, stage.scattered + block.backward.compute_s - weight.compute_before_s);
+        stage.scattered = std::max(stage.scattered, sync.ready) + sync.price;
       }
-      for (const BlockWeight& weight : block.weights) {
-        if (weight.frozen || !weight.tied) continue;
-        Sync& sync = stage.tied[weight.number];
-        // Gradients of several ops of a device are added when all else is done.
-        sync.ready = sync.elements > 0 ? kNotSent : at(weight.complete, state);
-        sync.done_s = done + weight.compute_before_s;
-        sync.elements = weight.elements;
-        sync.tied = true;
-      }
+      if (item.last) note_tied(stage, block, state, done);
       state = block.backward.advance(state);
+      state[kCompute] = std::max(state[kCompute], held);
       done += block.backward.compute_s;
     }
+  }
+  return state;
+}
+
+void StagePlay::note_tied(Stage& stage, const BlockBound& block, const LaneTimes& state,
+                          double done) const {
+  for (const BlockWeight& weight : block.weights) {
+    if (weight.frozen || !weight.tied) continue;
+    Sync& sync = stage.tied[weight.number];
+    // Gradients of several ops of a device are added when all else is done.
+    sync.ready = sync.elements > 0 ? kNotSent : at(weight.complete, state);
+    sync.done_s = done + weight.compute_before_s;
+    sync.elements = weight.elements;
+    sync.tied = true;
   }
 }
 
 void StagePlay::price(std::size_t number, Sync& sync) {
   const auto kind = choices_.zero > 0 ? TransferKind::ReduceScatter : TransferKind::AllReduce;
-  sync.price = bounds_.replica_price(kind, choices_, static_cast<std::int64_t>(number),
+  sync.price = bounds_.replica_price(prices_, kind, choices_, static_cast<std::int64_t>(number),
                                      padded(sync.elements, choices_.zero > 0 ? choices_.dp : 1),
                                      gradient_element(element_plan_));
-  sync.lost_s = sync.price * bounds_.replica_loss(choices_, static_cast<std::int64_t>(number));
+  sync.lost_s = sync.price * stages_[number].loss;
 }
 
 void StagePlay::add_tied(std::size_t number) {
@@ -300,7 +420,8 @@ double StagePlay::gathers_s(std::size_t number) {
 }
 
 double StagePlay::gather_price(std::size_t number, const Sync& sync) {
-  return bounds_.replica_price(TransferKind::AllGather, choices_, static_cast<std::int64_t>(number),
+  return bounds_.replica_price(prices_, TransferKind::AllGather, choices_,
+                               static_cast<std::int64_t>(number),
                                padded(sync.elements, choices_.dp), BufferElement::Real);
 }
 
@@ -320,6 +441,26 @@ double StagePlay::replica_lane_s(std::size_t number) {
   return sums;
 }
 
+// What goes to the host for the backward, and comes back; the last layer's may stay.
+double StagePlay::copy_lane_s(std::size_t number) {
+  double seconds = choices_.offload_optimizer ? state_copy_s(stages_[number]) : 0;
+  if (!choices_.offload_activations) return seconds;
+  for (std::size_t c = number; c < chunks_.size(); c += stages_.size()) {
+    const Bytes away = chunks_[c].away;
+    seconds += static_cast<double>(microbatches_) * bounds_.copy_price(choices_, away);
+  }
+  return seconds;
+}
+
+// Moments and master weights, one way.
+double StagePlay::state_copy_s(const Stage& stage) {
+  if (!choices_.offload_optimizer) return 0;
+  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
+  return bounds_.copy_price(
+      choices_, bytes_per_element(state_element(element_plan_), element_plan_.precision) *
+                    (states * (stage.elements / owners())));
+}
+
 double StagePlay::step() {
   const EngineOptions& engine = setting_.engine;
   for (Stage& stage : stages_) {
@@ -331,7 +472,9 @@ double StagePlay::step() {
   run_stages();
   double summed = 0, lanes = 0, norm = 0, tail = 0;
   if (any_state_) {
-    for (const Stage& stage : stages_) summed = std::max(summed, stage.state[kCompute]);
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      summed = std::max({summed, stages_[s].state[kCompute], copy_lane_s(s)});
+    }
     return summed;
   }
   for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -342,13 +485,15 @@ double StagePlay::step() {
     };
     summed = std::max(summed, end_of_stage(stage) + price(KernelKind::NormLargest));
     norm = std::max(norm, price(KernelKind::NormSums));
-    lanes = std::max(lanes, replica_lane_s(s));
+    const double replicas = replica_lane_s(s);
+    const double slowed = stage.done_s + update_s(stage) + replicas * stage.loss;
+    lanes = std::max({lanes, replicas, copy_lane_s(s), slowed});
     const bool gathers = choices_.zero == 1 || choices_.zero == 2;
     if (!engine.repeat) {
-      tail = std::max({tail, update_s(stage), gathers ? gathers_s(s) : 0});
+      tail = std::max({tail, update_s(stage), gathers ? gathers_s(s) : 0, state_copy_s(stage)});
     }
   }
-  return std::max(lanes, summed + norm + bounds_.norm_price(choices_) + tail);
+  return std::max(lanes, summed + norm + bounds_.norm_price(prices_, choices_) + tail);
 }
 
 Bytes StagePlay::state_bytes(const Stage& stage) const {
@@ -356,12 +501,12 @@ Bytes StagePlay::state_bytes(const Stage& stage) const {
     return bytes_per_element(element, element_plan_.precision);
   };
   const auto share = [&](std::int64_t elements, int from) {
-    return any_state_ || choices_.zero >= from ? elements / choices_.dp : elements;
+    return choices_.zero >= from ? elements / choices_.dp : elements;
   };
   const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
   Bytes total = bytes(BufferElement::Real) * share(stage.elements + stage.frozen, 3) +
                 bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
-  if (!choices_.offload_optimizer && !any_state_) {
+  if (!choices_.offload_optimizer) {
     total += bytes(state_element(element_plan_)) * (states * share(stage.elements, 1));
   }
   return total;
@@ -384,15 +529,36 @@ Bytes StagePlay::activations(std::size_t number) const {
   return most;
 }
 
+Bytes StagePlay::host_bytes() const {
+  if (!choices_.offload_activations && !choices_.offload_optimizer) return {};
+  std::optional<Bytes> least;
+  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    Bytes bytes;
+    if (choices_.offload_optimizer) {
+      bytes += bytes_per_element(state_element(element_plan_), element_plan_.precision) *
+               (states * (stages_[s].elements / owners()));
+    }
+    Bytes alive, most;
+    for (const PipelineItem& item : items_.stages[s]) {
+      if (item.receives || !choices_.offload_activations) continue;
+      const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
+      const Bytes away = chunk.away;
+      if (!item.forward) alive -= away;
+      // What was computed last may not be there yet.
+      most = std::max(most, alive);
+      if (item.forward) alive += away;
+    }
+    bytes += most;
+    least = std::min(least.value_or(bytes), bytes);
+  }
+  return *least;
+}
+
 Bytes StagePlay::bytes() const {
   Bytes most;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    Bytes bytes = state_bytes(stages_[s]);
-    // Layers that are rerun together keep less than any by itself.
-    const bool together =
-        choices_.recompute.kind == Recompute::Uniform && choices_.recompute.layers > 1;
-    if (!choices_.offload_activations && !any_state_ && !together) bytes += activations(s);
-    most = std::max(most, bytes);
+    most = std::max(most, state_bytes(stages_[s]) + activations(s));
   }
   return most;
 }

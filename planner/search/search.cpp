@@ -1,6 +1,307 @@
 #include "planner/search/search.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "costmodel/base/input_error.h"
+#include "planner/bound/plan_bound.h"
+#include "planner/search/space.h"
+
 namespace meshwright {
+namespace {
+
+// How far choices have come; each step decides more.
+enum class Depth { Mesh, Products, Division, Schedule, Offload, Recompute, Plan };
+
+struct Node {
+  Depth depth = Depth::Mesh;
+  PlanChoices choices;
+  PlanBound bound;
+  double cost = 0;  // least, by the objective
+};
+
+// The most promising first; of equals the one that is further decided, then fewer devices, then by
+// the text, so that nothing depends on the order in which nodes were made.
+struct IsWorse {
+  bool operator()(const Node& a, const Node& b) const {
+    if (a.cost != b.cost) return a.cost > b.cost;
+    if (a.depth != b.depth) return a.depth < b.depth;
+    const auto devices = [](const PlanChoices& c) { return c.dp * c.tp * c.pp; };
+    if (devices(a.choices) != devices(b.choices)) return devices(a.choices) > devices(b.choices);
+    return to_text(a.choices) > to_text(b.choices);
+  }
+};
+
+class Search {
+ public:
+  Search(const SearchQuestion& question, const Setting& setting,
+         const std::function<void(const SearchProgress&)>& progress, std::stop_token stop,
+         bool offloads_activations)
+      : question_(question),
+        setting_(setting),
+        progress_(progress),
+        stop_(std::move(stop)),
+        space_(question, setting, offloads_activations),
+        bounds_(question.batch, setting) {
+    for (const NodeType& node : setting.cluster.node_types) {
+      const Bytes own = node.device.memory.value;
+      capacity_ =
+          std::max(capacity_, question.max_memory ? std::min(*question.max_memory, own) : own);
+    }
+  }
+
+  SearchResult run() {
+    for (PlanChoices& mesh : space_.meshes()) add(Depth::Mesh, std::move(mesh));
+    while (!open_.empty() && !is_proven() && !stop_.stop_requested() &&
+           result_.counts.simulated + result_.counts.close + result_.counts.too_large <
+               static_cast<std::int64_t>(question_.most_simulated)) {
+      const Node node = open_.top();
+      open_.pop();
+      if (node.depth == Depth::Plan) {
+        simulate(node);
+      } else {
+        expand(node);
+      }
+      report_progress();
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  double cost_of(const PlanChoices& choices, Seconds step) const {
+    const auto devices = static_cast<double>(choices.dp * choices.tp * choices.pp);
+    switch (question_.objective) {
+      case Objective::Time:
+        return step.value();
+      case Objective::TimePerToken:
+        return step.value() * devices;
+      case Objective::Devices:
+        return devices;
+    }
+    return step.value();
+  }
+
+  bool is_too_slow(Seconds step) const {
+    return question_.longest_step && step > *question_.longest_step;
+  }
+
+  // A plan that needs more than this can at best be too close to call.
+  Bytes room() const {
+    const double share = question_.allow_close ? 1 : 1 - kCloseShare;
+    return Bytes(static_cast<std::int64_t>(static_cast<double>(capacity_.value()) * share));
+  }
+
+  bool is_proven() const { return best_ && open_.top().cost >= (1 - question_.gap) * *best_; }
+
+  PlanBound bound_of(Depth depth, const PlanChoices& choices) {
+    switch (depth) {
+      case Depth::Mesh:
+        return {bounds_.of_mesh(choices), Bytes(), Bytes()};
+      case Depth::Products:
+        return {bounds_.of_products(choices), Bytes(), Bytes()};
+      case Depth::Division:
+        return bounds_.of_any(choices);
+      case Depth::Schedule:
+        return {bounds_.of_any_state(space_.leanest(choices)).step, Bytes(), Bytes()};
+      case Depth::Offload:
+      case Depth::Recompute:
+        return bounds_.of_any_state(space_.leanest(choices));
+      case Depth::Plan:
+        return bounds_.of(choices);
+    }
+    return {};
+  }
+
+  bool has_blocks(const PlanChoices& choices) {
+    return std::holds_alternative<BlockBounds>(bounds_.blocks(choices));
+  }
+
+  void add(Depth depth, PlanChoices choices) {
+    ++result_.counts.tuples;
+    if (depth >= Depth::Division) {
+      PlanChoices plain = choices;
+      plain.recompute = {};
+      if (!has_blocks(plain) || (depth >= Depth::Recompute && !has_blocks(choices))) {
+        ++result_.counts.refused;
+        return;
+      }
+    }
+    Node node{depth, std::move(choices), {}, 0};
+    node.bound = bound_of(depth, node.choices);
+    node.cost = cost_of(node.choices, node.bound.step);
+    if (depth >= Depth::Division) ++result_.counts.bounded;
+    if (is_too_slow(node.bound.step)) return drop(node, Fate::PrunedByBound);
+    if (node.bound.bytes > room() || (depth == Depth::Plan && overfills_host(node))) {
+      return drop(node, Fate::PrunedByMemory);
+    }
+    if (best_ && node.cost >= *best_) return drop(node, Fate::PrunedByBound);
+    open_.push(std::move(node));
+  }
+
+  // All devices of a node have their share on its host.
+  bool overfills_host(const Node& node) const {
+    const NodeType& type = setting_.cluster.node_types.front();
+    if (node.bound.host_bytes == Bytes() || setting_.cluster.node_types.size() > 1) return false;
+    std::int64_t inside = 1;
+    for (const NodeShare& share : node.choices.place) inside *= share.count;
+    if (node.choices.place.empty()) {
+      inside = std::min(type.devices, node.choices.dp * node.choices.tp * node.choices.pp);
+    }
+    return !type.host || node.bound.host_bytes * inside > type.host->memory.value;
+  }
+
+  void drop(const Node& node, Fate fate) {
+    if (fate == Fate::PrunedByMemory) {
+      ++result_.counts.pruned_by_memory;
+      note_nearest(node.choices, node.bound.bytes);
+    } else {
+      ++result_.counts.pruned_by_bound;
+    }
+    if (node.depth == Depth::Plan) keep(node, fate, std::nullopt);
+  }
+
+  void keep(const Node& node, Fate fate, std::optional<Seconds> step) {
+    if (result_.candidates.size() >= question_.most_candidates) {
+      result_.candidates_capped = true;
+      return;
+    }
+    result_.candidates.push_back({node.choices, node.bound.step, node.bound.bytes, fate, step});
+  }
+
+  void expand(const Node& node) {
+    switch (node.depth) {
+      case Depth::Mesh:
+        return add(Depth::Products, node.choices);
+      case Depth::Products:
+        for (const PlanChoices& one : space_.microbatches(node.choices)) {
+          add_all(Depth::Division, space_.divisions(one));
+        }
+        return;
+      case Depth::Division:
+        return add_all(Depth::Schedule, space_.schedules(node.choices));
+      case Depth::Schedule:
+        return add_all(Depth::Offload, space_.offloads(node.choices));
+      case Depth::Offload:
+        return add_all(Depth::Recompute, space_.recomputes(node.choices));
+      case Depth::Recompute:
+        return add_all(Depth::Plan, space_.states(node.choices));
+      case Depth::Plan:
+        return;
+    }
+  }
+
+  void add_all(Depth depth, std::vector<PlanChoices> all) {
+    for (PlanChoices& choices : all) add(depth, std::move(choices));
+  }
+
+  void note_nearest(const PlanChoices& choices, Bytes needed) {
+    if (result_.nearest && result_.nearest->needed <= needed) return;
+    result_.nearest = Nearest{choices, needed, capacity_};
+  }
+
+  // Where the device has less than its own, the same rule counts.
+  Fit fit_of(const Report& report) const {
+    if (!question_.max_memory || report.fits == Fit::No) return report.fits;
+    const Bytes needed = Report::needed(report.fullest());
+    if (needed > capacity_) return Fit::No;
+    const double left = static_cast<double>((capacity_ - needed).value());
+    const bool close = left < kCloseShare * static_cast<double>(capacity_.value());
+    return close ? Fit::Close : report.fits;
+  }
+
+  void simulate(const Node& node) {
+    auto made = plan_of(node.choices, question_.batch, setting_);
+    if (std::holds_alternative<Reasons>(made)) {
+      ++result_.counts.refused;
+      return keep(node, Fate::Refused, std::nullopt);
+    }
+    Plan plan = std::get<Plan>(std::move(made));
+    Report report = predict(plan, setting_).report;
+    const Fit fit = fit_of(report);
+    if (fit == Fit::No) {
+      ++result_.counts.too_large;
+      note_nearest(node.choices, Report::needed(report.fullest()));
+      return keep(node, Fate::TooLarge, report.step);
+    }
+    if (fit == Fit::Close && !question_.allow_close) {
+      ++result_.counts.close;
+      note_nearest(node.choices, Report::needed(report.fullest()));
+      return keep(node, Fate::Close, report.step);
+    }
+    ++result_.counts.simulated;
+    keep(node, Fate::Simulated, report.step);
+    if (is_too_slow(report.step)) return;
+    const double cost = cost_of(node.choices, report.step);
+    if (!best_ || cost < *best_) {
+      best_ = cost;
+      best_step_ = report.step;
+      best_choices_ = node.choices;
+    }
+    result_.plans.push_back({node.choices, std::move(plan), std::move(report), node.bound.step});
+    rank_plans();
+  }
+
+  // Ties: fewer devices, less memory, text.
+  void rank_plans() {
+    const auto key = [&](const RankedPlan& plan) {
+      return std::tuple(cost_of(plan.choices, plan.report.step), plan.report.step.value(),
+                        plan.choices.dp * plan.choices.tp * plan.choices.pp,
+                        Report::needed(plan.report.fullest()).value(), to_text(plan.choices));
+    };
+    std::ranges::sort(result_.plans, {}, key);
+    if (result_.plans.size() > std::max<std::size_t>(1, question_.top)) result_.plans.pop_back();
+  }
+
+  void report_progress() {
+    if (!progress_ || ++turns_ % 64 != 0) return;
+    SearchProgress now{.counts = result_.counts, .best = best_step_, .best_choices = best_choices_};
+    if (!open_.empty()) now.bound = open_.top().bound.step;
+    progress_(now);
+  }
+
+  void finish() {
+    double least = best_.value_or(0);
+    if (!open_.empty()) least = best_ ? std::min(least, open_.top().cost) : open_.top().cost;
+    result_.complete = best_ ? least >= (1 - question_.gap) * *best_ : open_.empty();
+    if (best_) {
+      result_.gap = 1 - least / *best_;
+      result_.bound = Seconds(best_step_->value() * (least / *best_));
+      result_.nearest.reset();
+    }
+    for (std::size_t i = 0; !result_.complete && i < 5 && !open_.empty(); ++i) {
+      const Node node = open_.top();
+      open_.pop();
+      result_.open.push_back({node.choices, node.bound.step, node.bound.bytes, Fate::Open, {}});
+    }
+    while (!open_.empty()) {
+      if (open_.top().depth == Depth::Plan) keep(open_.top(), Fate::PrunedByBound, std::nullopt);
+      open_.pop();
+    }
+    std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
+    result_.space = space_.text();
+    result_.space_size = space_.size();
+  }
+
+  const SearchQuestion& question_;
+  const Setting& setting_;
+  const std::function<void(const SearchProgress&)>& progress_;
+  const std::stop_token stop_;
+  const SearchSpace space_;
+  Bounds bounds_;
+  Bytes capacity_;
+  std::priority_queue<Node, std::vector<Node>, IsWorse> open_;
+  std::optional<double> best_;  // by the objective
+  std::optional<Seconds> best_step_;
+  std::optional<PlanChoices> best_choices_;
+  std::int64_t turns_ = 0;
+  SearchResult result_;
+};
+
+}  // namespace
 
 std::string_view to_text(Fate fate) {
   switch (fate) {
@@ -20,6 +321,17 @@ std::string_view to_text(Fate fate) {
       return "open";
   }
   return "";
+}
+
+SearchResult search(const SearchQuestion& question, const Setting& setting,
+                    const std::function<void(const SearchProgress&)>& progress,
+                    std::stop_token stop) {
+  SearchResult result = Search(question, setting, progress, stop, false).run();
+  // Where nothing fits otherwise.
+  const bool fits = !result.plans.empty() || !result.complete;
+  if (fits || !result.problems.empty()) return result;
+  SearchResult offloading = Search(question, setting, progress, stop, true).run();
+  return offloading.plans.empty() ? std::move(result) : std::move(offloading);
 }
 
 }  // namespace meshwright

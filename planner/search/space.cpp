@@ -1,0 +1,349 @@
+#include "planner/search/space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/base/input_error.h"
+#include "simulator/choices/model_layers.h"
+
+namespace meshwright {
+namespace {
+
+constexpr Bytes kBuckets[] = {25_MiB, 100_MiB, 400_MiB, 1600_MiB};
+
+// A key of the short form that is searched: its value moves from one set of choices to another.
+struct SearchedKey {
+  std::string_view name;
+  void (*copy)(PlanChoices& to, const PlanChoices& from);
+};
+
+constexpr SearchedKey kSearchedKeys[] = {
+    {"dp", [](PlanChoices& to, const PlanChoices& from) { to.dp = from.dp; }},
+    {"tp", [](PlanChoices& to, const PlanChoices& from) { to.tp = from.tp; }},
+    {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
+    {"place", [](PlanChoices& to, const PlanChoices& from) { to.place = from.place; }},
+    {"microbatch",
+     [](PlanChoices& to, const PlanChoices& from) { to.microbatch = from.microbatch; }},
+    {"sequence_parallel",
+     [](PlanChoices& to, const PlanChoices& from) {
+       to.sequence_parallel = from.sequence_parallel;
+     }},
+    {"schedule", [](PlanChoices& to, const PlanChoices& from) { to.schedule = from.schedule; }},
+    {"virtual_stages",
+     [](PlanChoices& to, const PlanChoices& from) { to.virtual_stages = from.virtual_stages; }},
+    {"recompute", [](PlanChoices& to, const PlanChoices& from) { to.recompute = from.recompute; }},
+    {"zero", [](PlanChoices& to, const PlanChoices& from) { to.zero = from.zero; }},
+    {"bucket",
+     [](PlanChoices& to, const PlanChoices& from) {
+       to.bucket = from.bucket;
+       to.bucket_per_replica = from.bucket_per_replica;
+     }},
+    {"offload",
+     [](PlanChoices& to, const PlanChoices& from) {
+       to.offload_activations = from.offload_activations;
+       to.offload_optimizer = from.offload_optimizer;
+     }},
+};
+
+const SearchedKey* find_key(std::string_view name) {
+  const auto found = std::ranges::find(kSearchedKeys, name, &SearchedKey::name);
+  return found == std::end(kSearchedKeys) ? nullptr : &*found;
+}
+
+bool is_same(const SearchedKey& key, const PlanChoices& a, const PlanChoices& b) {
+  PlanChoices copy = a;
+  key.copy(copy, b);
+  return copy == a;
+}
+
+std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d <= std::min(number, most); ++d) {
+    if (number % d == 0) found.push_back(d);
+  }
+  return found;
+}
+
+// The smallest of the dimensions that tensor parallelism cuts: it cannot be cut into more parts.
+std::int64_t widest_tensor(const Model& model) {
+  std::int64_t widest = std::int64_t{1} << 20;
+  for (const Dim& dim : model.dims) {
+    if (dim.name == "heads" || dim.name == "kv_heads") widest = std::min(widest, dim.size);
+  }
+  return widest;
+}
+
+template <class Value, class Set>
+std::vector<PlanChoices> each(const PlanChoices& from, const std::vector<Value>& values, Set set) {
+  std::vector<PlanChoices> all;
+  for (const Value& value : values) {
+    all.push_back(from);
+    set(all.back(), value);
+  }
+  return all;
+}
+
+}  // namespace
+
+SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting,
+                         bool offloads_activations)
+    : offloads_activations_(offloads_activations),
+      batch_(question.batch),
+      setting_(setting),
+      base_(question.defaults),
+      plain_(question.defaults),
+      devices_(device_count(setting.cluster)),
+      layers_(std::max<std::int64_t>(1, find_layers(setting.model).count())),
+      widest_(widest_tensor(setting.model)) {
+  for (const KeyValue& pin : question.pins) {
+    if (!pin.value) throw InputError(fmt::format("pin {}: expected key=value", printable(pin.key)));
+    base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
+    pinned_keys_.insert(pin.key);
+  }
+  for (const KeyValue& forbid : question.forbids) {
+    if (!find_key(forbid.key)) {
+      throw InputError(fmt::format("forbid {}: it is not searched", printable(forbid.key)));
+    }
+    if (!forbid.value) {
+      forbidden_keys_.insert(forbid.key);
+      continue;
+    }
+    forbidden_.emplace_back(forbid.key,
+                            parse_plan_choices(forbid.key + "=" + *forbid.value, plain_));
+  }
+  has_host_ = std::ranges::all_of(setting.cluster.node_types,
+                                  [](const NodeType& node) { return node.host.has_value(); });
+}
+
+std::vector<PlanChoices> SearchSpace::allowed(std::string_view name,
+                                              std::vector<PlanChoices> values) const {
+  const SearchedKey& key = *find_key(name);
+  if (is_pinned(name)) {
+    values.resize(std::min<std::size_t>(values.size(), 1));
+    for (PlanChoices& value : values) key.copy(value, base_);
+  }
+  std::erase_if(values, [&](const PlanChoices& value) {
+    if (forbidden_keys_.contains(std::string(name)) && !is_same(key, value, plain_)) return true;
+    return std::ranges::any_of(forbidden_, [&](const auto& forbidden) {
+      return forbidden.first == name && is_same(key, value, forbidden.second);
+    });
+  });
+  return values;
+}
+
+std::vector<PlanChoices> SearchSpace::meshes() const {
+  std::vector<PlanChoices> meshes;
+  const auto numbers = [](std::int64_t most) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 1; i <= most; ++i) all.push_back(i);
+    return all;
+  };
+  PlanChoices start = base_;
+  start.dp = start.tp = start.pp = 1;
+  const auto dp = each(start, divisors(batch_.global_batch, devices_),
+                       [](PlanChoices& c, std::int64_t value) { c.dp = value; });
+  for (const PlanChoices& replicas : allowed("dp", dp)) {
+    const auto tp = each(replicas, numbers(std::min(widest_, devices_ / replicas.dp)),
+                         [](PlanChoices& c, std::int64_t value) { c.tp = value; });
+    for (const PlanChoices& tensor : allowed("tp", tp)) {
+      const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
+      const auto pp = each(tensor, numbers(std::min(left, layers_)),
+                           [](PlanChoices& c, std::int64_t value) { c.pp = value; });
+      for (const PlanChoices& mesh : allowed("pp", pp)) {
+        if (mesh.dp * mesh.tp * mesh.pp <= devices_) meshes.push_back(mesh);
+      }
+    }
+  }
+  return meshes;
+}
+
+std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) const {
+  if (batch_.global_batch % mesh.dp != 0) return {};
+  const std::int64_t samples = batch_.global_batch / mesh.dp;
+  auto sizes =
+      allowed("microbatch", each(mesh, divisors(samples, samples),
+                                 [](PlanChoices& c, std::int64_t value) { c.microbatch = value; }));
+  std::erase_if(sizes, [&](const PlanChoices& one) {
+    return batch_problem(batch_.global_batch, one.dp, one.microbatch).has_value();
+  });
+  return sizes;
+}
+
+// Factors, not permutations: what stands how in a node does not matter, only how much of each axis
+// does. Each fills the node as far as the degrees go.
+std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& mesh) const {
+  std::vector<std::vector<NodeShare>> places;
+  const Cluster& cluster = setting_.cluster;
+  const std::int64_t all = mesh.dp * mesh.tp * mesh.pp;
+  const std::int64_t size = cluster.node_types.front().devices;
+  // In a single node all places are alike.
+  if (cluster.nodes.size() > 1 || cluster.nodes.front().count == 1 || all == 1) return {{}};
+  struct Split {
+    std::int64_t tp, dp, pp;
+    std::int64_t devices() const { return tp * dp * pp; }
+  };
+  std::vector<Split> splits;
+  for (const std::int64_t tp : divisors(mesh.tp, size)) {
+    for (const std::int64_t dp : divisors(mesh.dp, size / tp)) {
+      for (const std::int64_t pp : divisors(mesh.pp, size / (tp * dp))) {
+        const Split split{tp, dp, pp};
+        if (all / split.devices() <= cluster.nodes.front().count) splits.push_back(split);
+      }
+    }
+  }
+  const auto is_part = [](const Split& a, const Split& b) {
+    return b.tp % a.tp == 0 && b.dp % a.dp == 0 && b.pp % a.pp == 0 && b.devices() > a.devices();
+  };
+  for (const Split& split : splits) {
+    if (std::ranges::any_of(splits, [&](const Split& other) { return is_part(split, other); })) {
+      continue;
+    }
+    std::vector<NodeShare> place;
+    if (split.tp > 1) place.push_back({"tp", split.tp});
+    if (split.dp > 1) place.push_back({"dp", split.dp});
+    if (split.pp > 1) place.push_back({"pp", split.pp});
+    if (place.empty()) place.push_back({"tp", 1});
+    places.push_back(std::move(place));
+  }
+  // Where the degrees do not fill nodes, devices in their order.
+  if (places.empty()) places.emplace_back();
+  return places;
+}
+
+std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) const {
+  std::vector<PlanChoices> all;
+  const auto places =
+      allowed("place", each(partial, places_of(partial),
+                            [](PlanChoices& c, const auto& value) { c.place = value; }));
+  for (const PlanChoices& placed : places) {
+    std::vector<bool> split = {false};
+    if (placed.tp > 1 && batch_.sequence % placed.tp == 0) split.push_back(true);
+    for (PlanChoices& one : allowed(
+             "sequence_parallel",
+             each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) const {
+  std::vector<PlanChoices> all;
+  const auto add = [&](Schedule schedule, std::int64_t chunks) {
+    PlanChoices one = partial;
+    one.schedule = schedule;
+    one.virtual_stages = chunks;
+    for (const PlanChoices& scheduled : allowed("schedule", {one})) {
+      if (scheduled.schedule != schedule) continue;
+      for (PlanChoices& staged : allowed("virtual_stages", {scheduled})) {
+        if (staged.virtual_stages == chunks) all.push_back(std::move(staged));
+      }
+    }
+  };
+  add(Schedule::OneForwardOneBackward, 1);
+  if (partial.pp > 1 || is_pinned("schedule")) add(Schedule::GPipe, 1);
+  for (std::int64_t chunks = 2; partial.pp > 1 && partial.pp * chunks <= layers_; ++chunks) {
+    add(Schedule::Interleaved, chunks);
+  }
+  return all;
+}
+
+std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {
+  const std::vector<RecomputeChoice> kinds = {
+      {Recompute::None}, {Recompute::Selective}, {Recompute::Products}, {Recompute::Uniform}};
+  return allowed("recompute", each(partial, kinds,
+                                   [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
+}
+
+std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const {
+  struct Offload {
+    bool activations, optimizer;
+  };
+  std::vector<Offload> offloads = {{false, false}};
+  if (has_host_) offloads.push_back({false, true});
+  if (has_host_ && offloads_activations_) {
+    offloads.push_back({true, false});
+    offloads.push_back({true, true});
+  }
+  return allowed("offload", each(partial, offloads, [](PlanChoices& c, const Offload& value) {
+                   c.offload_activations = value.activations;
+                   c.offload_optimizer = value.optimizer;
+                 }));
+}
+
+std::vector<PlanChoices> SearchSpace::states(const PlanChoices& partial) const {
+  std::vector<PlanChoices> all;
+  std::vector<int> stages = {0};
+  std::vector<Bytes> buckets = {base_.bucket};
+  if (partial.dp > 1) {
+    stages = {0, 1, 2, 3};
+    buckets.assign(std::begin(kBuckets), std::end(kBuckets));
+  }
+  const auto zeros =
+      allowed("zero", each(partial, stages, [](PlanChoices& c, int value) { c.zero = value; }));
+  for (const PlanChoices& zero : zeros) {
+    for (PlanChoices& one : allowed("bucket", each(zero, buckets, [&](PlanChoices&c, Bytes value) {
+                                      c.bucket = value;
+                                      if (partial.dp > 1) c.bucket_per_replica = Bytes();
+                                    }))) {
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+PlanChoices SearchSpace::leanest(PlanChoices partial) const {
+  int most = 0;
+  for (const PlanChoices& state : states(partial)) most = std::max(most, state.zero);
+  partial.zero = most;
+  return partial;
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text() const {
+  std::vector<std::pair<std::string, std::vector<std::string>>> keys;
+  const auto add = [&](std::string_view key, std::vector<std::string> values) {
+    if (is_pinned(key)) {
+      // As a person would type it.
+      const std::string text = to_text(base_, PlanChoices{});
+      values = {"pinned"};
+    }
+    keys.emplace_back(std::string(key), std::move(values));
+  };
+  add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
+  add("tp", {fmt::format("1 to {}", std::min(widest_, devices_))});
+  add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
+  add("place", {"every split of a node among the axes"});
+  add("microbatch", {"divisors of a replica's samples"});
+  add("sequence_parallel", {"false", "true"});
+  add("schedule", {"1f1b", "gpipe", "interleaved"});
+  add("virtual_stages", {fmt::format("1 to {} / pp", layers_)});
+  add("recompute", {"none", "selective", "products", "full"});
+  add("zero", {"0", "1", "2", "3"});
+  std::vector<std::string> buckets;
+  for (const Bytes bucket : kBuckets) buckets.push_back(to_text(bucket));
+  add("bucket", std::move(buckets));
+  std::vector<std::string> offloads = {"none"};
+  if (has_host_) offloads.push_back("optimizer");
+  if (has_host_ && offloads_activations_) {
+    offloads.insert(offloads.end(), {"activations", "activations+optimizer"});
+  }
+  add("offload", std::move(offloads));
+  return keys;
+}
+
+double SearchSpace::size() const {
+  double size = 0;
+  for (const PlanChoices& mesh : meshes()) {
+    const auto sizes = microbatches(mesh);
+    if (sizes.empty()) continue;
+    // What follows depends on the mesh alone.
+    const PlanChoices& one = sizes.front();
+    const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
+    size += count(sizes) * count(divisions(one)) * count(schedules(one)) * count(recomputes(one)) *
+            count(states(one));
+  }
+  return size;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "planner/search/search.h"
+
+namespace meshwright {
+
+// Every plan that may be chosen, decision by decision: each step adds choices to those before it.
+// Whether a plan can be lowered is for check_plan to say; this is what there is to ask about.
+class SearchSpace {
+ public:
+  // InputError for pins and forbids that cannot be read.
+  // Activations are offloaded only where that is asked for: their copies hide behind computing or
+  // do not, and bounds say little about which.
+  SearchSpace(const SearchQuestion& question, const Setting& setting, bool offloads_activations);
+
+  std::vector<PlanChoices> meshes() const;                                // dp, tp, pp
+  std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;   // microbatch
+  std::vector<PlanChoices> divisions(const PlanChoices& partial) const;   // place, SP
+  std::vector<PlanChoices> schedules(const PlanChoices& partial) const;   // with virtual stages
+  std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
+  std::vector<PlanChoices> offloads(const PlanChoices& partial) const;
+  std::vector<PlanChoices> states(const PlanChoices& partial) const;  // zero, bucket
+
+  // The state that takes least memory, for bounds of all of them.
+  PlanChoices leanest(PlanChoices partial) const;
+
+  // Each key with its values, in words where they depend on others.
+  std::vector<std::pair<std::string, std::vector<std::string>>> text() const;
+  // How many plans there are, before any is refused.
+  double size() const;
+
+ private:
+  using Filter = std::vector<PlanChoices>;
+
+  bool is_pinned(std::string_view key) const { return pinned_keys_.contains(std::string(key)); }
+  // Those that pins and forbids leave of choices that differ in a key. A pinned value counts even
+  // where nobody would think of it.
+  std::vector<PlanChoices> allowed(std::string_view key, std::vector<PlanChoices> values) const;
+  std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
+
+  const bool offloads_activations_;
+  const BatchChoice batch_;
+  const Setting& setting_;
+  PlanChoices base_;         // defaults with all pins
+  const PlanChoices plain_;  // what a key is where it is forbidden
+  std::set<std::string> pinned_keys_, forbidden_keys_;
+  std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
+  std::int64_t devices_ = 0, layers_ = 0, widest_ = 0;
+  bool has_host_ = false;
+};
+
+}  // namespace meshwright
