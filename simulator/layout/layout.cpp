@@ -92,6 +92,11 @@ std::optional<std::string> fault_of(const Layout& layout, const Mesh& mesh) {
   return std::nullopt;
 }
 
+std::size_t position_of(const Layout& layout, DimId dim) {
+  const auto found = std::ranges::find(layout.dims, dim, &DimLayout::dim);
+  return static_cast<std::size_t>(found - layout.dims.begin());
+}
+
 std::vector<AxisId> axes_of(const Layout& layout) {
   std::vector<AxisId> axes = named_axes(layout);
   std::ranges::sort(axes);

@@ -53,6 +53,8 @@ struct Layout {
 Layout replicated(const std::vector<DimId>& dims);
 // None: the layout keeps to what its types promise.
 std::optional<std::string> fault_of(const Layout& layout, const Mesh& mesh);
+// Where a dimension stands in the layout; the number of dimensions where it does not.
+std::size_t position_of(const Layout& layout, DimId dim);
 // Every axis the layout names, ascending.
 std::vector<AxisId> axes_of(const Layout& layout);
 // The same placement without axes of one device.

@@ -24,11 +24,6 @@ bool has_all(const Axes& axes, const Axes& wanted) {
   return std::ranges::all_of(wanted, [&](AxisId axis) { return std::ranges::count(axes, axis); });
 }
 
-std::size_t position_of(const Layout& layout, DimId dim) {
-  const auto found = std::ranges::find(layout.dims, dim, &DimLayout::dim);
-  return static_cast<std::size_t>(found - layout.dims.begin());
-}
-
 // Each of these returns whether it could.
 
 bool take_last(Layout& layout, DimId from, const Axes& axes) {
@@ -143,6 +138,12 @@ std::int64_t piece_elements(const RelayoutStep& step, const Layout& before, cons
   return largest_shard(pieces, mesh, tensor.sizes);
 }
 
+bool reduces(RelayoutKind kind) {
+  return kind == RelayoutKind::ReduceScatter || kind == RelayoutKind::AllReduce;
+}
+
+}  // namespace
+
 TransferKind transfer_kind(RelayoutKind kind) {
   switch (kind) {
     case RelayoutKind::Slice:
@@ -159,12 +160,6 @@ TransferKind transfer_kind(RelayoutKind kind) {
   assert(false);
   return TransferKind::AllReduce;
 }
-
-bool reduces(RelayoutKind kind) {
-  return kind == RelayoutKind::ReduceScatter || kind == RelayoutKind::AllReduce;
-}
-
-}  // namespace
 
 std::string_view to_text(RelayoutKind kind) {
   return kind == RelayoutKind::Slice ? "slice" : to_text(transfer_kind(kind));

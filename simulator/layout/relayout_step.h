@@ -21,6 +21,8 @@ enum class RelayoutKind {
   AllReduce,      // partial over the axes before, replicated after
 };
 std::string_view to_text(RelayoutKind kind);
+// The collective of any kind but a slice.
+TransferKind transfer_kind(RelayoutKind kind);
 
 struct RelayoutStep {
   RelayoutKind kind = RelayoutKind::Slice;

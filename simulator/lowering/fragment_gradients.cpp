@@ -65,9 +65,7 @@ FragmentWriter::GradientTarget FragmentWriter::gradient_target(std::size_t op, s
   }
   const Pending* pending = find_pending(op, input);
   const std::optional<View> known = pending ? std::optional(pending->view) : std::nullopt;
-  const bool in_place =
-      std::ranges::all_of(steps, [&](const RelayoutStep& step) { return is_in_place(step); });
-  if (in_place) return {new_gradient(tensor), known};
+  if (are_in_place(steps)) return {new_gradient(tensor), known};
   return {new_view("d " + graph().tensors[tensor.index()].name,
                    shards_.sizes(layouts(op).input_gradients[input]), BufferElement::Real,
                    Component::Transfers),
@@ -134,9 +132,7 @@ void FragmentWriter::emit_sum(TensorId tensor, const View& from, const std::opti
 
 View FragmentWriter::gradient(TensorId tensor) {
   for (const Pending& pending : std::exchange(gradients_[tensor].pending, {})) {
-    const bool in_place = std::ranges::all_of(
-        pending.steps, [&](const RelayoutStep& step) { return is_in_place(step); });
-    const View end = in_place ? pending.view : new_gradient(tensor);
+    const View end = are_in_place(pending.steps) ? pending.view : new_gradient(tensor);
     emit_steps(pending.steps, pending.layout, pending.view, end,
                "d " + graph().tensors[tensor.index()].name);
     add_whole(tensor, end);

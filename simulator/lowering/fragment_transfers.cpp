@@ -38,26 +38,6 @@ Cut compact(Cut cut, std::int64_t size) {
   return cut;
 }
 
-std::size_t dim_position(const Layout& layout, DimId dim) {
-  const auto found = std::ranges::find(layout.dims, dim, &DimLayout::dim);
-  return static_cast<std::size_t>(found - layout.dims.begin());
-}
-
-TransferKind collective_of(RelayoutKind kind) {
-  switch (kind) {
-    case RelayoutKind::AllGather:
-      return TransferKind::AllGather;
-    case RelayoutKind::AllToAll:
-      return TransferKind::AllToAll;
-    case RelayoutKind::ReduceScatter:
-      return TransferKind::ReduceScatter;
-    case RelayoutKind::AllReduce:
-    case RelayoutKind::Slice:
-      break;
-  }
-  return TransferKind::AllReduce;
-}
-
 }  // namespace
 
 FragmentTask FragmentWriter::transfer_task(Transfer transfer, const View& from,
@@ -106,7 +86,7 @@ void FragmentWriter::receive(const View& view, const Message& message) {
 // How what `coarse` gives a device is shared out by `fine` among the members of a group.
 Cut FragmentWriter::cut_of(const Layout& coarse, const Layout& fine, DimId dim,
                            const std::vector<DeviceId>& group) const {
-  Cut cut{.dim = dim_position(coarse, dim)};
+  Cut cut{.dim = position_of(coarse, dim)};
   const std::vector<ShardRange> held =
       shards_.ranges(coarse.dims[cut.dim], placement_.coordinates());
   for (const DeviceId member : group) {
@@ -145,7 +125,7 @@ void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, c
   if (step.to) source = cut_of(before, after, *step.to, group);
   if (step.from) target = cut_of(after, before, *step.from, group);
   if (alone) return emit_slice(source, from, to, name);
-  add_task(transfer_task({.kind = collective_of(step.kind),
+  add_task(transfer_task({.kind = transfer_kind(step.kind),
                           .purpose = Purpose::Tensor,
                           .group = std::move(group),
                           .source_cut = std::move(source),

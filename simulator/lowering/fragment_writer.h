@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -168,7 +169,10 @@ class FragmentWriter {
   // Steps from a view to `end`; whatever lies between is there only for that.
   void emit_steps(const RelayoutSteps& steps, Layout layout, View view, const View& end,
                   const std::string& name);
-  bool is_in_place(const RelayoutStep& step) const { return step.kind == RelayoutKind::AllReduce; }
+  static bool is_in_place(const RelayoutStep& step) { return step.kind == RelayoutKind::AllReduce; }
+  static bool are_in_place(const RelayoutSteps& steps) {
+    return std::ranges::all_of(steps, is_in_place);
+  }
   KernelPart phase() const {
     return tasks_ == &fragment_.forward ? KernelPart::Forward : KernelPart::InputGradient;
   }
