@@ -63,8 +63,8 @@ nlohmann::json llama_config(const PublishedRun& run, std::int64_t heads, std::in
 
 }  // namespace
 
-std::variant<Model, std::string> model_of(const PublishedRun& run, double dropout,
-                                          std::vector<std::string>& assumed) {
+std::variant<RunConfig, std::string> config_of(const PublishedRun& run, double dropout,
+                                               std::vector<std::string>& assumed) {
   if (!run.layers || !run.hidden || !run.sequence) {
     return "layers, hidden or seq_len is not stated";
   }
@@ -83,7 +83,15 @@ std::variant<Model, std::string> model_of(const PublishedRun& run, double dropou
   const std::int64_t vocabulary = padded(run.vocabulary.value_or(kVocabulary), tp);
   const nlohmann::json config = run.arch == "gpt" ? gpt_config(run, *heads, vocabulary, dropout)
                                                   : llama_config(run, *heads, vocabulary);
-  return make_model(read_hugging_face(JsonInput::parse(config.dump(), run.id), run.model));
+  return RunConfig{config.dump()};
+}
+
+std::variant<Model, std::string> model_of(const PublishedRun& run, double dropout,
+                                          std::vector<std::string>& assumed) {
+  auto config = config_of(run, dropout, assumed);
+  if (auto* reason = std::get_if<std::string>(&config)) return std::move(*reason);
+  const std::string& text = std::get<RunConfig>(config).text;
+  return make_model(read_hugging_face(JsonInput::parse(text, run.id), run.model));
 }
 
 }  // namespace meshwright

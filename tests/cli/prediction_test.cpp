@@ -10,6 +10,7 @@
 #include "costmodel/cluster/cluster_name.h"
 #include "simulator/validation/predict_run.h"
 #include "simulator/validation/run_habits.h"
+#include "simulator/validation/run_model.h"
 #include "tests/cli/run_program.h"
 #include "tests/test_scale.h"
 
@@ -40,38 +41,6 @@ std::string unsayable(const PublishedRun& run, const RunPlan& plan, const Softwa
   const std::string preset = preset_of(run);
   if (hash_of(find_cluster(preset, kData)) != hash_of(plan.cluster)) return "its own network";
   return "";
-}
-
-// The model as a config.json, from the columns of the row: the vocabulary padded as Megatron does,
-// and with the dropout that runs of the software usually have.
-std::string config_of(const PublishedRun& run, const Software& software) {
-  const std::int64_t unit = 128 * *run.tp;
-  const std::int64_t vocabulary = (run.vocabulary.value_or(51200) + unit - 1) / unit * unit;
-  const double dropout = habits_of(software.name, kData).dropout;
-  const nlohmann::json gpt = {{"architectures", {"GPT2LMHeadModel"}},
-                              {"model_type", "gpt2"},
-                              {"n_embd", *run.hidden},
-                              {"n_layer", *run.layers},
-                              {"n_head", *run.heads},
-                              {"n_inner", run.ffn.value_or(4 * *run.hidden)},
-                              {"n_positions", *run.sequence},
-                              {"vocab_size", vocabulary},
-                              {"activation_function", "gelu_new"},
-                              {"attn_pdrop", dropout},
-                              {"embd_pdrop", dropout},
-                              {"resid_pdrop", dropout}};
-  if (run.arch == "gpt") return gpt.dump();
-  const nlohmann::json llama = {{"architectures", {"LlamaForCausalLM"}},
-                                {"model_type", "llama"},
-                                {"hidden_size", *run.hidden},
-                                {"num_hidden_layers", *run.layers},
-                                {"num_attention_heads", *run.heads},
-                                {"num_key_value_heads", run.kv_heads.value_or(*run.heads)},
-                                {"intermediate_size", *run.ffn},
-                                {"max_position_embeddings", *run.sequence},
-                                {"vocab_size", vocabulary},
-                                {"tie_word_embeddings", false}};
-  return llama.dump();
 }
 
 // From the columns of the row, in the words of a short form.
@@ -129,7 +98,9 @@ TEST_CASE("simulate says of a published run what validate scores, to the bit") {
     const RunPrediction scored = predict(lowered, fits);
     const TemporaryFolder folder;
     const std::string model = (folder.path() / "model.json").string();
-    std::ofstream(model) << config_of(run, *named);
+    std::vector<std::string> assumed;
+    const auto config = config_of(run, habits_of(named->name, kData).dropout, assumed);
+    std::ofstream(model) << std::get<RunConfig>(config).text;
     const ProgramOutput output = run_program(arguments(run, *plan, model));
     CAPTURE(output.err);
     REQUIRE(output.exit_code == 0);
