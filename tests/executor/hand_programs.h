@@ -16,6 +16,16 @@
 
 namespace meshwright {
 
+inline std::vector<DeviceId> first_devices(std::size_t count) {
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < count; ++d) devices.emplace_back(d);
+  return devices;
+}
+
+inline std::string numbered(const char* what, std::size_t device) {
+  return what + std::to_string(device);
+}
+
 // What an element of a named tensor starts with: in (-1, 1), the same for every device and test.
 inline double start_value(const std::string& name, std::int64_t index) {
   Hash hash;
