@@ -11,8 +11,7 @@ namespace meshwright {
 // The place of a contiguous shard of these sizes: of each dimension where it starts, and the size
 // of the whole.
 inline std::vector<DimPlace> contiguous_place(
-    const std::vector<std::int64_t>& sizes,
-    const std::vector<std::pair<std::int64_t, std::int64_t>>& starts) {
+    const Extents& sizes, const std::vector<std::pair<std::int64_t, std::int64_t>>& starts) {
   assert(sizes.size() == starts.size());
   std::vector<DimPlace> place;
   for (std::size_t d = 0; d < sizes.size(); ++d) {

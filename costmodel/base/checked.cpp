@@ -26,14 +26,14 @@ std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   return product;
 }
 
-std::int64_t checked_product(const std::vector<std::int64_t>& factors) {
+std::int64_t checked_product(std::span<const std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) product = checked_multiply(product, factor);
   return product;
 }
 
 std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
-  return checked_product(std::vector(factors));
+  return checked_product(std::span(factors.begin(), factors.size()));
 }
 
 }  // namespace meshwright

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <vector>
+#include <span>
 
 namespace meshwright {
 
@@ -11,6 +11,6 @@ namespace meshwright {
 std::int64_t checked_add(std::int64_t a, std::int64_t b);
 std::int64_t checked_multiply(std::int64_t a, std::int64_t b);
 std::int64_t checked_product(std::initializer_list<std::int64_t> factors);
-std::int64_t checked_product(const std::vector<std::int64_t>& factors);
+std::int64_t checked_product(std::span<const std::int64_t> factors);
 
 }  // namespace meshwright

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "costmodel/base/ids.h"
+#include "costmodel/base/short_vector.h"
 #include "costmodel/base/units.h"
 
 namespace meshwright {
@@ -38,6 +39,11 @@ class Hash {
   }
   template <class T>
   void add(const std::vector<T>& list) {
+    add(list.size());
+    for (const T& entry : list) add(entry);
+  }
+  template <class T, std::size_t N>
+  void add(const ShortVector<T, N>& list) {
     add(list.size());
     for (const T& entry : list) add(entry);
   }

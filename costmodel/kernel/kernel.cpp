@@ -151,8 +151,8 @@ std::string_view to_text(KernelPart part) {
 
 std::int64_t element_count(const Operand& operand) { return checked_product(operand.sizes); }
 
-Operand dense_operand(std::vector<std::int64_t> sizes, BufferElement element, std::int64_t offset) {
-  std::vector<std::int64_t> strides(sizes.size(), 1);
+Operand dense_operand(const Extents& sizes, BufferElement element, std::int64_t offset) {
+  Extents strides(sizes.size(), 1);
   for (std::size_t i = sizes.size(); i > 1; --i) {
     strides[i - 2] = checked_multiply(strides[i - 1], sizes[i - 1]);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "costmodel/base/precision.h"
+#include "costmodel/base/short_vector.h"
 #include "costmodel/base/units.h"
 #include "costmodel/kernel/shard_range.h"
 #include "costmodel/model/op.h"
@@ -19,6 +20,7 @@ enum class BufferElement { Real, Index, Double, Single, Byte };
 Bytes bytes_per_element(BufferElement element, Precision precision);
 
 enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
+inline constexpr std::size_t kKernelParts = 4;
 
 // What a kernel computes, with its operands in order: those it reads, then those it writes.
 // `addend?` is an operand of the result's shape that is added to it, there when
@@ -94,18 +96,21 @@ enum class KernelKind {
 std::string_view to_text(KernelKind kind);
 std::string_view to_text(KernelPart part);
 
+// One number for each dimension.
+using Extents = ShortVector<std::int64_t, 6>;
+
 // Part of a buffer, in elements. A weight that is stored [n, k] is a [k, n] with strides 1, k.
 struct Operand {
   std::int64_t offset = 0;
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;
+  Extents sizes;
+  Extents strides;
   BufferElement element = BufferElement::Real;
   bool written = false;
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 std::int64_t element_count(const Operand& operand);
 // Row-major, without gaps.
-Operand dense_operand(std::vector<std::int64_t> sizes, BufferElement element = BufferElement::Real,
+Operand dense_operand(const Extents& sizes, BufferElement element = BufferElement::Real,
                       std::int64_t offset = 0);
 
 // Where a shard stands along a dimension of its tensor. Masks, angles and random numbers go by

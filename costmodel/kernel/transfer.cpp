@@ -10,7 +10,7 @@ namespace meshwright {
 namespace {
 
 // The dimension with every part as large as the largest.
-void pad(std::vector<std::int64_t>& sizes, const Cut& cut) {
+void pad(Extents& sizes, const Cut& cut) {
   if (cut.parts.empty() || cut.dim >= sizes.size()) return;
   std::int64_t largest = 0;
   for (const auto& part : cut.parts) largest = std::max(largest, size_of(part));
@@ -22,9 +22,7 @@ bool moves_dimension(const Transfer& transfer) {
          transfer.source_cut.dim != transfer.target_cut.dim;
 }
 
-std::string sizes_text(const std::vector<std::int64_t>& sizes) {
-  return fmt::format("[{}]", fmt::join(sizes, ","));
-}
+std::string sizes_text(const Extents& sizes) { return fmt::format("[{}]", fmt::join(sizes, ",")); }
 
 // What is wrong with a member's transfer, fault by fault: the first one is named.
 class TransferFaults {
@@ -73,7 +71,7 @@ class TransferFaults {
     }
   }
 
-  void check_cut(const Cut& cut, const std::vector<std::int64_t>& sizes) {
+  void check_cut(const Cut& cut, const Extents& sizes) {
     const std::size_t members = t_.group.size();
     if (cut.dim >= sizes.size()) {
       fault_ = fmt::format("dimension {} is not there to be cut", cut.dim);
@@ -104,7 +102,7 @@ class TransferFaults {
 
   // The own operand that is a part has that part's size, and all else is the same.
   void check_shapes() {
-    std::vector<std::int64_t> source = whole_sizes(t_), target = source;
+    Extents source = whole_sizes(t_), target = source;
     if (t_.kind == TransferKind::AllToAll && !moves_dimension(t_)) {
       if (!has_one_size(t_.source_cut) || !has_one_size(t_.target_cut)) {
         fault_ = "it exchanges parts of unequal size along one dimension";
@@ -125,7 +123,7 @@ class TransferFaults {
         cut.parts, [&](const auto& part) { return size_of(part) == size_of(cut.parts[0]); });
   }
 
-  void cut_down(std::vector<std::int64_t>& sizes, const Cut& cut) const {
+  void cut_down(Extents& sizes, const Cut& cut) const {
     sizes[cut.dim] = size_of(part_of(cut, sizes[cut.dim], place_, t_.group.size()));
   }
 
@@ -211,11 +209,11 @@ BufferElement element_of(const Transfer& transfer) {
   return transfer.target ? transfer.target->element : BufferElement::Real;
 }
 
-std::vector<std::int64_t> whole_sizes(const Transfer& transfer) {
+Extents whole_sizes(const Transfer& transfer) {
   const bool whole_target = !cuts_source(transfer.kind) && transfer.target;
   const auto& whole = whole_target ? transfer.target : transfer.source;
   if (!whole) return {0};
-  std::vector<std::int64_t> sizes = whole->sizes;
+  Extents sizes = whole->sizes;
   const std::size_t gathered = transfer.target_cut.dim;
   if (transfer.kind == TransferKind::AllToAll && transfer.target && gathered < sizes.size() &&
       gathered < transfer.target->sizes.size()) {
@@ -225,7 +223,7 @@ std::vector<std::int64_t> whole_sizes(const Transfer& transfer) {
 }
 
 std::int64_t element_count(const Transfer& transfer) {
-  std::vector<std::int64_t> sizes = whole_sizes(transfer);
+  Extents sizes = whole_sizes(transfer);
   if (cuts_source(transfer.kind)) pad(sizes, transfer.source_cut);
   if (cuts_target(transfer.kind)) pad(sizes, transfer.target_cut);
   // Both dimensions are whole here, and a member has one of them cut.

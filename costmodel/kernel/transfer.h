@@ -79,7 +79,7 @@ struct Transfer {
 BufferElement element_of(const Transfer& transfer);
 
 // The sizes of the tensor that is moved, with what is cut whole: the same for all members.
-std::vector<std::int64_t> whole_sizes(const Transfer& transfer);
+Extents whole_sizes(const Transfer& transfer);
 // What a transfer counts for: the whole of what is reduced, gathered or sent, and of an AllToAll
 // what one member holds. Where parts are unequal, all are padded to the largest.
 std::int64_t element_count(const Transfer& transfer);

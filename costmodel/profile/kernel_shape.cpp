@@ -40,9 +40,9 @@ Shape matmul_shape(const Kernel& kernel) {
 
 std::optional<ShapedKernel> shape_of_attention(const Kernel& kernel) {
   const auto* attention = std::get_if<AttentionAttributes>(&kernel.attributes);
-  const Shape& q = kernel.operands[0].sizes;
-  const Shape& k = kernel.operands[1].sizes;
-  const Shape& v = kernel.operands[2].sizes;
+  const Extents& q = kernel.operands[0].sizes;
+  const Extents& k = kernel.operands[1].sizes;
+  const Extents& v = kernel.operands[2].sizes;
   if (!attention || attention->window || attention->alibi) return {};
   if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[1] != k[1]) return {};
   std::string variant = fmt::format("{} {}", attention->causal ? "causal" : "full", q[3]);
@@ -73,7 +73,7 @@ Shape embedding_shape(const Kernel& kernel) {
 }
 
 // x [b, s, .., d]: the angles of a position serve all its rows.
-Shape rope_shape(const Shape& sizes) {
+Shape rope_shape(const Extents& sizes) {
   const std::int64_t positions = std::max<std::int64_t>(sizes[1], 1);
   return {sizes[1], checked_product(sizes) / (positions * sizes.back()), sizes.back()};
 }

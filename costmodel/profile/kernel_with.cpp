@@ -42,7 +42,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> head_sizes(std::string_view
   return std::pair(first, second);
 }
 
-std::vector<DimPlace> whole_places(const std::vector<std::int64_t>& sizes) {
+std::vector<DimPlace> whole_places(const Extents& sizes) {
   std::vector<DimPlace> places;
   for (const std::int64_t size : sizes) places.push_back({{{0, size}}, size});
   return places;

@@ -108,7 +108,7 @@ void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to
     target.offset += next * target.strides[cut.dim];
     source.sizes[cut.dim] = target.sizes[cut.dim] = range.size;
     KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
-    FragmentTask task = copy.read(from, source).write(to, target).task();
+    FragmentTask task = copy.read(from, source).write(to, target).take();
     task.phase = phase();
     add_task(std::move(task));
     next += range.size;

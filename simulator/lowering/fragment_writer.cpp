@@ -63,8 +63,8 @@ FragmentBufferId FragmentWriter::add_buffer(FragmentBuffer buffer) {
   return FragmentBufferId(fragment_.buffers.size() - 1);
 }
 
-View FragmentWriter::new_view(const std::string& name, std::vector<std::int64_t> sizes,
-                              BufferElement element, Component component) {
+View FragmentWriter::new_view(const std::string& name, Extents sizes, BufferElement element,
+                              Component component) {
   const std::int64_t count = checked_product(sizes);
   return {add_buffer({{.name = name, .count = count, .element = element, .component = component}}),
           dense_operand(std::move(sizes), element)};
@@ -82,7 +82,7 @@ View FragmentWriter::new_output(TensorId tensor) {
 
 View FragmentWriter::weight_view(const WeightOfOp& weight, const Layout& layout) {
   const BufferElement element = weight.gradient ? gradient_element(plan_) : BufferElement::Real;
-  std::vector<std::int64_t> sizes = shards_.sizes(layout);
+  Extents sizes = shards_.sizes(layout);
   const auto [entry, added] =
       weights_.try_emplace(weight, FragmentBufferId(fragment_.buffers.size()));
   if (added) {
@@ -120,7 +120,7 @@ View FragmentWriter::loss_sum() {
   return {*loss_, dense_operand({1}, BufferElement::Double)};
 }
 
-void FragmentWriter::emit(const KernelDraft& call) { add_task(call.task()); }
+void FragmentWriter::emit(KernelDraft& call) { add_task(call.take()); }
 
 void FragmentWriter::add_task(FragmentTask task) {
   task.op = op_;
@@ -195,7 +195,7 @@ FragmentWriter::Output FragmentWriter::start_output(std::size_t op) {
   const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::outputs, 0);
   const auto moves =
       std::ranges::count_if(steps, [&](const RelayoutStep& step) { return !is_in_place(step); });
-  std::vector<std::int64_t> sizes = shards_.sizes(layouts(op).outputs[0]);
+  Extents sizes = shards_.sizes(layouts(op).outputs[0]);
   // The first of several moves has read what the last one writes over.
   if (moves == 0 || (moves > 1 && sizes == kept.operand.sizes)) return {kept, kept};
   return {new_view(graph().tensors[tensor.index()].name, std::move(sizes), BufferElement::Real,

@@ -40,9 +40,9 @@ class FragmentWriter {
   const Layout& kept(TensorId tensor) const { return planned_.tensors[tensor.index()]; }
   bool rerunning() const { return rerunning_; }
 
-  void emit(const KernelDraft& call);
-  View new_view(const std::string& name, std::vector<std::int64_t> sizes,
-                BufferElement element = BufferElement::Real,
+  // Uses the draft up.
+  void emit(KernelDraft& call);
+  View new_view(const std::string& name, Extents sizes, BufferElement element = BufferElement::Real,
                 Component component = Component::Activations);
 
   // An op's input as the op reads it. In the backward what only gradients of weights need may be
@@ -70,7 +70,7 @@ class FragmentWriter {
   // these sizes for each name, otherwise bytes, if there are any.
   struct Statistic {
     const char* name;
-    std::vector<std::int64_t> sizes;
+    Extents sizes;
   };
   void keep(std::size_t op, const KeptShape& shape, const std::vector<Statistic>& statistics);
   void set_statistics(std::size_t op, std::vector<View> views);

@@ -276,8 +276,8 @@ ShardRange Shards::range(const DimLayout& dim) const {
   return all.empty() ? ShardRange() : all.front();
 }
 
-std::vector<std::int64_t> Shards::sizes(const Layout& layout) const {
-  std::vector<std::int64_t> sizes;
+Extents Shards::sizes(const Layout& layout) const {
+  Extents sizes;
   for (const DimLayout& dim : layout.dims) {
     sizes.push_back(size_of(ranges(dim, placement_.coordinates())));
   }

@@ -60,7 +60,7 @@ class Shards {
   // What the device at these coordinates holds.
   std::vector<ShardRange> ranges(const DimLayout& dim,
                                  const std::vector<std::int64_t>& coordinates) const;
-  std::vector<std::int64_t> sizes(const Layout& layout) const;
+  Extents sizes(const Layout& layout) const;
   std::vector<DimPlace> place(const Layout& layout) const;
   // The same of a weight, which is never cut into more than one range.
   std::vector<GlobalExtent> extents(const Layout& layout) const;

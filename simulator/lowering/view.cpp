@@ -14,10 +14,9 @@ Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bo
 
 Operand as_matrix(const Operand& operand, std::size_t columns) {
   const auto split = operand.sizes.end() - static_cast<std::ptrdiff_t>(columns);
-  Operand matrix =
-      dense_operand({checked_product(std::vector<std::int64_t>{operand.sizes.begin(), split}),
-                     checked_product(std::vector<std::int64_t>{split, operand.sizes.end()})},
-                    operand.element, operand.offset);
+  Operand matrix = dense_operand({checked_product(std::span(operand.sizes.begin(), split)),
+                                  checked_product(std::span(split, operand.sizes.end()))},
+                                 operand.element, operand.offset);
   assert(operand.strides == dense_operand(operand.sizes).strides);
   return matrix;
 }

@@ -57,9 +57,11 @@ class KernelDraft {
     return *this;
   }
   Kernel& kernel() { return kernel_; }
-  FragmentTask task() const {
-    FragmentTask task{.work = kernel_, .operands = buffers_, .phase = kernel_.part};
-    task.gradients = gradients_;
+  // Uses the draft up.
+  FragmentTask take() {
+    const KernelPart phase = kernel_.part;
+    FragmentTask task{.work = std::move(kernel_), .operands = std::move(buffers_), .phase = phase};
+    task.gradients = std::move(gradients_);
     return task;
   }
 

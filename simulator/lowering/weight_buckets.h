@@ -14,7 +14,7 @@ struct BucketWeight {
   WeightId weight;
   std::vector<std::size_t> uses;    // ops of the device's slot
   std::vector<GlobalExtent> place;  // start and whole size of each dimension
-  std::vector<std::int64_t> sizes;
+  Extents sizes;
   std::int64_t offset = 0;  // in the bucket, in elements
   bool counted = true;      // false where another device counts the same numbers
 };

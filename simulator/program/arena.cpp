@@ -133,12 +133,12 @@ std::vector<std::string> check_arena(const Program& program, const Arena& arena,
   const auto lives = lifetimes_of(program);
   for (std::size_t b = 0; b < lives.size(); ++b) {
     if (lives[b] && !arena.offsets[b] && program.buffers[b].space == space) {
-      faults.push_back(fmt::format("{} has no place", program.buffers[b].name));
+      faults.push_back(fmt::format("{} has no place", program.buffers[b].name.text()));
     }
   }
   const std::vector<Occupied> ranges = occupied_ranges(program, arena);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::string& name = program.buffers[ranges[i].buffer].name;
+    const std::string& name = program.buffers[ranges[i].buffer].name.text();
     if (ranges[i].start % kArenaAlignment.value() != 0) {
       faults.push_back(fmt::format("{} is not aligned", name));
     }
@@ -148,7 +148,7 @@ std::vector<std::string> check_arena(const Program& program, const Arena& arena,
     for (std::size_t j = i + 1; j < ranges.size() && ranges[j].start < ranges[i].stop; ++j) {
       if (at_the_same_time(ranges[i].life, ranges[j].life)) {
         faults.push_back(
-            fmt::format("{} overlaps {}", name, program.buffers[ranges[j].buffer].name));
+            fmt::format("{} overlaps {}", name, program.buffers[ranges[j].buffer].name.text()));
       }
     }
   }

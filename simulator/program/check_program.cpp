@@ -49,7 +49,7 @@ class ProgramCheck {
     if (task.kind == TaskKind::Copy) return check_copy(t, program_.copy(task), buffers);
     for (const BufferId id : buffers) {
       const Buffer& buffer = program_.buffers[id.index()];
-      if (buffer.space == Space::Host) add(t, "uses {}, which is on the host", buffer.name);
+      if (buffer.space == Space::Host) add(t, "uses {}, which is on the host", buffer.name.text());
     }
     if (task.kind == TaskKind::Transfer) {
       const Transfer& transfer = program_.transfer(task);
@@ -79,7 +79,7 @@ class ProgramCheck {
   // A place is of the operands' own sizes, ascending inside the whole.
   void check_place(std::size_t t, const Kernel& kernel) {
     if (kernel.place.empty() || kernel.operands.empty()) return;
-    const std::vector<std::int64_t> sizes = placed_sizes(kernel);
+    const Extents sizes = placed_sizes(kernel);
     if (kernel.place.size() != sizes.size()) {
       add(t, "has a place of {} dimensions where {} are", kernel.place.size(), sizes.size());
       return;
@@ -98,7 +98,7 @@ class ProgramCheck {
     }
   }
 
-  static std::vector<std::int64_t> placed_sizes(const Kernel& kernel) {
+  static Extents placed_sizes(const Kernel& kernel) {
     const auto& sizes = kernel.operands[0].sizes;
     if (kernel.kind != KernelKind::Attention || sizes.size() != 4) return sizes;
     return {sizes[0], sizes[2], sizes[1], kernel.operands[1].sizes[1]};
@@ -107,12 +107,12 @@ class ProgramCheck {
   void check_operand(std::size_t t, const Operand& operand, BufferId buffer) {
     const Buffer& entry = program_.buffers[buffer.index()];
     const auto [first, end] = reach_of(operand);
-    if (first < 0) add(t, "reaches before {}", entry.name);
+    if (first < 0) add(t, "reaches before {}", entry.name.text());
     if (end > entry.count) {
-      add(t, "reaches element {} of {}, which has {}", end, entry.name, entry.count);
+      add(t, "reaches element {} of {}, which has {}", end, entry.name.text(), entry.count);
     }
     if (operand.element != entry.element) {
-      add(t, "takes {} for another kind of numbers", entry.name);
+      add(t, "takes {} for another kind of numbers", entry.name.text());
     }
   }
 
@@ -142,12 +142,12 @@ class ProgramCheck {
     for (std::size_t d = 0; d < transfer.target->sizes.size(); ++d) {
       if (transfer.target->sizes[d] > 1 && transfer.target->strides[d] == 0) {
         add(t, "writes elements of {} more than once",
-            program_.buffers[buffers.back().index()].name);
+            program_.buffers[buffers.back().index()].name.text());
       }
     }
     if (buffers.front() == buffers.back() && transfer.source && !can_share_buffer(transfer)) {
       add(t, "reads and writes {} at places that overlap",
-          program_.buffers[buffers.back().index()].name);
+          program_.buffers[buffers.back().index()].name.text());
     }
   }
 
@@ -188,12 +188,12 @@ class ProgramCheck {
       const Buffer& buffer = program_.buffers[buffers[o].index()];
       const bool on_host = (o == 1) == out;
       if ((buffer.space == Space::Host) != on_host) {
-        add(t, "{} {}, which is not on the {}", o == 0 ? "reads" : "writes", buffer.name,
+        add(t, "{} {}, which is not on the {}", o == 0 ? "reads" : "writes", buffer.name.text(),
             on_host ? "host" : "device");
       }
       if (buffer.count != copy.count || buffer.element != copy.element) {
-        add(t, "copies {} elements, {} has {} or another kind of them", copy.count, buffer.name,
-            buffer.count);
+        add(t, "copies {} elements, {} has {} or another kind of them", copy.count,
+            buffer.name.text(), buffer.count);
       }
     }
   }
@@ -208,7 +208,7 @@ class ProgramCheck {
         if (!reads_operand(program_, task, o)) continue;
         is_read[b] = true;
         if (!is_written[b] && !program_.buffers[b].persistent) {
-          add(t, "reads {} before anything has written it", program_.buffers[b].name);
+          add(t, "reads {} before anything has written it", program_.buffers[b].name.text());
         }
       }
       for (std::size_t o = 0; o < buffers.size(); ++o) {
@@ -219,7 +219,7 @@ class ProgramCheck {
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
       if (!program_.buffers[b].persistent && !is_read[b] && !beside[b]) {
         problems_.push_back(fmt::format("device {}: nothing reads {}", program_.device.index(),
-                                        program_.buffers[b].name));
+                                        program_.buffers[b].name.text()));
       }
     }
   }
@@ -285,8 +285,8 @@ class ProgramCheck {
         const Task& earlier = program_.tasks[other];
         if (earlier.lane == task.lane || clock[earlier.lane.index()] > other) continue;
         if (writes || writes_buffer(program_, earlier, buffers[o])) {
-          add(t, "uses {} without waiting for task {}", program_.buffers[buffers[o].index()].name,
-              other);
+          add(t, "uses {} without waiting for task {}",
+              program_.buffers[buffers[o].index()].name.text(), other);
         }
       }
       // Older uses are behind this write for everyone who waits for it.

@@ -68,7 +68,8 @@ std::string program_text(const Program& program) {
     text += what_text(program, task) + " (";
     const auto operands = program.operands_of(task);
     for (std::size_t o = 0; o < operands.size(); ++o) {
-      text += fmt::format("{}{}", o == 0 ? "" : ", ", program.buffers[operands[o].index()].name);
+      text +=
+          fmt::format("{}{}", o == 0 ? "" : ", ", program.buffers[operands[o].index()].name.text());
     }
     text += ")";
     for (const TaskId wait : program.waits_of(task)) text += fmt::format(" after {}", wait.index());

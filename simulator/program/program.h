@@ -10,6 +10,7 @@
 
 #include "costmodel/base/ids.h"
 #include "costmodel/base/precision.h"
+#include "costmodel/base/shared_text.h"
 #include "costmodel/base/units.h"
 #include "costmodel/kernel/host_copy.h"
 #include "costmodel/kernel/kernel.h"
@@ -30,7 +31,7 @@ std::string_view to_text(Component component);
 enum class Space { Device, Host };
 
 struct Buffer {
-  std::string name;
+  SharedText name;
   std::int64_t count = 0;  // elements
   BufferElement element = BufferElement::Real;
   Component component = Component::Activations;
@@ -51,6 +52,7 @@ struct OrderKey {
 };
 
 enum class TaskKind { Kernel, Transfer, Copy };
+inline constexpr std::size_t kTaskKinds = 3;
 
 // One thing a device does. Operands and waits are stored in the program's pools.
 struct Task {
@@ -79,7 +81,7 @@ struct GlobalExtent {
 struct WeightShard {
   std::string name;
   std::vector<GlobalExtent> place;  // start and whole size of each dimension
-  std::vector<std::int64_t> sizes;  // of the shard
+  Extents sizes;                    // of the shard
   BufferId weight;
   std::optional<BufferId> gradient;  // none: the weight is frozen
   std::int64_t offset = 0;           // in the bucket, in elements

@@ -12,7 +12,7 @@
 
 namespace meshwright {
 
-using Sizes = std::vector<std::int64_t>;
+using Sizes = Extents;
 
 // The same numbers for the same seed with every standard library, unlike its distributions.
 class TestRandom {

@@ -10,7 +10,7 @@
 
 namespace meshwright {
 
-using Sizes = std::vector<std::int64_t>;
+using Sizes = Extents;
 
 // A collective as all of its members see it, each with buffers of its own.
 struct GroupTransfer {
