@@ -1,14 +1,14 @@
 #include "costmodel/price/transfer_cost.h"
 
 #include <algorithm>
-#include <map>
+#include <span>
 
 namespace meshwright {
 namespace {
 
 // Groups of a level are ranges, so the level that joins the ends joins what is between them. The
 // slowest member sets the pace.
-LinkSpeed slowest_link(const Cluster& cluster, const std::vector<DeviceId>& members) {
+LinkSpeed slowest_link(const Cluster& cluster, std::span<const DeviceId> members) {
   const auto [first, last] = std::ranges::minmax(members);
   const auto id = level_between(cluster, first, last);
   if (!id) return {};
@@ -22,46 +22,45 @@ LinkSpeed slowest_link(const Cluster& cluster, const std::vector<DeviceId>& memb
           .fabric = fabric_of(cluster, *id)};
 }
 
-// The group's members by the first device of their domain.
-std::map<std::size_t, std::vector<DeviceId>> by_domain(const Cluster& cluster,
-                                                       std::vector<DeviceId> group) {
-  std::ranges::sort(group);
-  std::map<std::size_t, std::vector<DeviceId>> domains;
-  DeviceRange domain;
-  for (const DeviceId device : group) {
-    if (!domain.contains(device)) domain = domain_of(cluster, device);
-    domains[domain.first].push_back(device);
+// Shows the group's members domain by domain.
+template <class See>
+void see_domains(const Cluster& cluster, std::vector<DeviceId> group, See see) {
+  if (!std::ranges::is_sorted(group)) std::ranges::sort(group);
+  for (std::size_t first = 0, end = 0; first < group.size(); first = end) {
+    const DeviceRange domain = domain_of(cluster, group[first]);
+    while (end < group.size() && domain.contains(group[end])) ++end;
+    see(std::span<const DeviceId>(group).subspan(first, end - first));
   }
-  return domains;
 }
 
 }  // namespace
 
 GroupShape group_shape(const Cluster& cluster, const std::vector<DeviceId>& group) {
-  const auto domains = by_domain(cluster, group);
   GroupShape shape{.members = static_cast<std::int64_t>(group.size()),
-                   .domains = static_cast<std::int64_t>(domains.size()),
+                   .domains = 0,
                    .fewest_in_domain = static_cast<std::int64_t>(group.size())};
-  for (const auto& [first, members] : domains) {
+  see_domains(cluster, group, [&](std::span<const DeviceId> members) {
+    ++shape.domains;
     const auto count = static_cast<std::int64_t>(members.size());
     shape.fewest_in_domain = std::min(shape.fewest_in_domain, count);
     shape.most_in_domain = std::max(shape.most_in_domain, count);
-  }
+  });
   return shape;
 }
 
 GroupLinks group_links(const Cluster& cluster, const std::vector<DeviceId>& group,
                        const LinkFit& fit) {
   GroupLinks links{.in_switch = fit.in_switch.has_value()};
-  const auto domains = by_domain(cluster, group);
-  if (domains.size() > 1) links.network = slowest_link(cluster, group);
-  for (const auto& [first, members] : domains) {
-    if (members.size() == 1) continue;
+  std::size_t domains = 0;
+  see_domains(cluster, group, [&](std::span<const DeviceId> members) {
+    ++domains;
+    if (members.size() == 1) return;
     const LinkSpeed inside = slowest_link(cluster, members);
     if (links.inside.bandwidth == BytesPerSecond(0) || inside.bandwidth < links.inside.bandwidth) {
       links.inside = inside;
     }
-  }
+  });
+  if (domains > 1) links.network = slowest_link(cluster, group);
   return links;
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "simulator/program/arena.h"
-
 namespace meshwright {
 namespace {
 
@@ -117,31 +115,35 @@ void CachingAllocator::join(Handle first, Handle second) {
 }
 
 Bytes reserved_bytes(const Program& program) {
-  const auto lives = lifetimes_of(program);
   CachingAllocator allocator;
-  std::vector<CachingAllocator::Handle> handles(program.buffers.size());
-  for (std::size_t b = 0; b < lives.size(); ++b) {
-    const Bytes size = bytes_of(program.buffers[b], program.precision);
-    const bool here = program.buffers[b].space == Space::Device;
-    if (program.buffers[b].persistent && here && size > 0_B) allocator.allocate(size);
+  std::vector<Bytes> passing(program.buffers.size());  // 0: there all the time, or elsewhere
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.space != Space::Device) continue;
+    const Bytes size = bytes_of(buffer, program.precision);
+    if (!buffer.persistent) {
+      passing[b] = size;
+    } else if (size > 0_B) {
+      allocator.allocate(size);
+    }
   }
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+  std::vector<std::uint32_t> last(program.buffers.size());
+  for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
+    for (const BufferId id : program.operands_of(program.tasks[t])) last[id.index()] = t;
+  }
+  std::vector<std::optional<CachingAllocator::Handle>> handles(program.buffers.size());
+  for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
     const auto operands = program.operands_of(program.tasks[t]);
-    const auto each_changing = [&](std::size_t Lifetime::*moment, auto change) {
-      for (std::size_t o = 0; o < operands.size(); ++o) {
-        const std::size_t b = operands[o].index();
-        const bool repeated =
-            std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(o),
-                      operands[o]) != operands.begin() + static_cast<std::ptrdiff_t>(o);
-        const Bytes size = bytes_of(program.buffers[b], program.precision);
-        const bool here = program.buffers[b].space == Space::Device;
-        if (program.buffers[b].persistent || !here || repeated || size == 0_B) continue;
-        if ((*lives[b]).*moment == t) change(b, size);
-      }
-    };
-    each_changing(&Lifetime::first,
-                  [&](std::size_t b, Bytes size) { handles[b] = allocator.allocate(size); });
-    each_changing(&Lifetime::last, [&](std::size_t b, Bytes) { allocator.release(handles[b]); });
+    for (const BufferId id : operands) {
+      auto& handle = handles[id.index()];
+      if (!handle && passing[id.index()] > 0_B) handle = allocator.allocate(passing[id.index()]);
+    }
+    for (const BufferId id : operands) {
+      auto& handle = handles[id.index()];
+      if (!handle || last[id.index()] != t) continue;
+      allocator.release(*handle);
+      handle.reset();
+    }
   }
   return allocator.reserved();
 }

@@ -13,7 +13,8 @@ namespace meshwright {
 // that has them as operand, which in a checked program writes them, to the finish of the last. What
 // is there beyond the end of the step is there at the start of the next. One sample at 0 and one
 // for each later moment at which something changes; what is freed and what is needed at the same
-// moment may share memory. Time grows as b log b in the buffers, linearly in the operands.
+// moment may share memory. Time grows linearly in buffers and
+// operands, and with the log of the number of lanes.
 std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans,
                                      Seconds step, Space space = Space::Device);
 

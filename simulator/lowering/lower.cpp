@@ -51,13 +51,21 @@ class OrderWriter {
     for (const FragmentTask& task : state.fragment.backward) {
       if (task.early) state.early.push_back(&task);
     }
-    state.kernels.resize(state.fragment.forward.size() + state.fragment.backward.size());
+    for (const auto* tasks : {&state.fragment.forward, &state.fragment.backward}) {
+      for (const FragmentTask& task : *tasks) state.works.push_back({.sums = sum_of(task)});
+    }
+    for (const FragmentBuffer& buffer : state.fragment.buffers) {
+      const bool own = std::holds_alternative<OfMicrobatch>(buffer.holds);
+      state.own_buffers += own ? 1 : 0;
+      state.fixed.push_back(own ? std::nullopt : fixed_buffer(buffer));
+    }
   }
 
   // Returns which buckets have been summed over the replicas.
   std::vector<bool> write(const UnitTimes& times) {
     const auto& order = plan_.order[placement_.slot()];
     const auto received = place_receptions(plan_, times, placement_.slot(), receptions());
+    reserve();
     for (std::size_t i = 0; i < order.size(); ++i) {
       key_ = {times[placement_.slot()][i], static_cast<std::int32_t>(placement_.slot()), 0};
       for (const Reception& reception : received[i]) {
@@ -73,12 +81,20 @@ class OrderWriter {
 
  private:
   static constexpr std::size_t kEntryKinds = 4;
+  // What a task adds to over micro-batches: the first one sets it.
+  enum class SumKind { None, Loss, Gradients };
+  struct TaskWork {
+    SumKind sums = SumKind::None;
+    std::optional<std::uint32_t> sets = {}, adds = {};  // what it is in the program
+  };
   struct ChunkState {
     Fragment fragment;
-    // By micro-batch; none: not one of the micro-batch's.
+    // By micro-batch; none: weights and gradients that every entry has whole for itself.
     std::vector<std::vector<std::optional<BufferId>>> buffers = {};
-    // By task, forward then backward: what sets sums and what adds to them.
-    std::vector<std::array<std::optional<std::uint32_t>, 2>> kernels = {};
+    std::size_t own_buffers = 0;  // that every micro-batch has
+    // Buffers of weights, gradients and the loss that are there all the time.
+    std::vector<std::optional<BufferId>> fixed = {};
+    std::vector<TaskWork> works = {};  // by task, forward then backward
     // What an entry of each kind runs and what it receives: by the other chunk and the tensor, as
     // that is sent.
     std::array<std::vector<const FragmentTask*>, kEntryKinds> tasks = {};
@@ -178,25 +194,32 @@ class OrderWriter {
     operands_.clear();
     for (const FragmentBufferId id : task.operands) {
       const auto& own = buffers[id.index()];
-      operands_.push_back(own ? *own : buffer_of(chunk.fragment.buffers[id.index()]));
+      operands_.push_back(own ? *own : whole_buffer(chunk.fragment.buffers[id.index()]));
     }
     writer_.add_task(kind_of(task.work), what_of(chunk, task), operands_, next(), microbatch,
                      {task.recompute, task.waits_for_compute});
   }
 
-  // What a weight, a gradient or the loss is in the program.
-  BufferId buffer_of(const FragmentBuffer& buffer) {
+  // What a weight, a gradient or the loss is in the program. None: entries have their own.
+  std::optional<BufferId> fixed_buffer(const FragmentBuffer& buffer) const {
     const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
     if (!weight) return *program_.loss;
     const WeightUsed& use = weights_.use(weight->op, weight->weight);
     const Bucket& bucket = weights_.buckets[use.bucket];
     if (!weight->gradient) {
-      if (bucket.shards_weights) return sharded_.buffer_of({use.bucket, Component::Weights});
+      if (bucket.shards_weights) return std::nullopt;
       return buffers_[BucketState{use.bucket, StateKind::Weights}];
     }
     if (use.use > 0) return buffers_[UseGradient{use.bucket, use.weight, use.use}];
-    if (bucket.shards_gradients) return sharded_.buffer_of({use.bucket, Component::Gradients});
+    if (bucket.shards_gradients) return std::nullopt;
     return buffers_[BucketState{use.bucket, StateKind::Gradients}];
+  }
+
+  // Of the entry, where weights or gradients are shared out.
+  BufferId whole_buffer(const FragmentBuffer& buffer) {
+    const auto& weight = std::get<WeightOfOp>(buffer.holds);
+    return sharded_.buffer_of({weights_.use(weight.op, weight.weight).bucket,
+                               weight.gradient ? Component::Gradients : Component::Weights});
   }
 
   // Where it starts in there.
@@ -222,15 +245,25 @@ class OrderWriter {
                          static_cast<std::size_t>(&task - fragment.backward.data());
   }
 
+  SumKind sum_of(const FragmentTask& task) const {
+    const auto* kernel = std::get_if<Kernel>(&task.work);
+    if (kernel && kernel->kind == KernelKind::Loss && task.phase == KernelPart::Forward) {
+      return SumKind::Loss;
+    }
+    if (task.gradients.empty()) return SumKind::None;
+    const WeightOfOp& first = task.gradients.front();
+    const Bucket& bucket = weights_.buckets[weights_.use(first.op, first.weight).bucket];
+    return bucket.shards_gradients ? SumKind::None : SumKind::Gradients;
+  }
+
   // The first micro-batch sets sums over micro-batches, the others add to them.
   std::uint32_t what_of(ChunkState& chunk, const FragmentTask& task) {
-    const auto* kernel = std::get_if<Kernel>(&task.work);
-    const bool sums_loss =
-        kernel && kernel->kind == KernelKind::Loss && task.phase == KernelPart::Forward;
-    const bool adds =
-        (sums_loss && chunk.loss_started) || (sums_gradients(task) && chunk.gradients_started);
-    auto& what = chunk.kernels[index_of(chunk.fragment, task)][adds ? 1 : 0];
+    TaskWork& work = chunk.works[index_of(chunk.fragment, task)];
+    const bool adds = (work.sums == SumKind::Loss && chunk.loss_started) ||
+                      (work.sums == SumKind::Gradients && chunk.gradients_started);
+    auto& what = adds ? work.adds : work.sets;
     if (what) return *what;
+    const auto* kernel = std::get_if<Kernel>(&task.work);
     if (!kernel) return *(what = writer_.add_work(task.work));
     Kernel bound = *kernel;
     bound.accumulate = adds;
@@ -240,24 +273,31 @@ class OrderWriter {
     return *(what = writer_.add_work(std::move(bound)));
   }
 
-  bool sums_gradients(const FragmentTask& task) const {
-    if (task.gradients.empty()) return false;
-    const WeightOfOp& first = task.gradients.front();
-    return !weights_.buckets[weights_.use(first.op, first.weight).bucket].shards_gradients;
-  }
-
   const std::vector<std::optional<BufferId>>& buffers_of(ChunkState& chunk,
                                                          std::int32_t microbatch) {
     const auto number = static_cast<std::size_t>(microbatch);
     if (number >= chunk.buffers.size()) chunk.buffers.resize(number + 1);
     auto& buffers = chunk.buffers[number];
     if (!buffers.empty()) return buffers;
-    buffers.reserve(chunk.fragment.buffers.size());
-    for (const FragmentBuffer& buffer : chunk.fragment.buffers) {
-      const bool own = std::holds_alternative<OfMicrobatch>(buffer.holds);
-      buffers.push_back(own ? std::optional(writer_.add_buffer(buffer.buffer)) : std::nullopt);
+    buffers = chunk.fixed;
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      const FragmentBuffer& buffer = chunk.fragment.buffers[b];
+      if (!std::holds_alternative<OfMicrobatch>(buffer.holds)) continue;
+      buffers[b] = writer_.add_buffer(buffer.buffer);
     }
     return buffers;
+  }
+
+  void reserve() {
+    std::size_t tasks = 0, operands = 0, buffers = 0;
+    for (const OrderEntry& entry : plan_.order[placement_.slot()]) {
+      const ChunkState& chunk = chunks_.at(entry.chunk);
+      const auto& direction = direction_of(chunk.fragment, entry.kind);
+      tasks += direction.size();
+      for (const FragmentTask& task : direction) operands += task.operands.size();
+      if (entry.kind == EntryKind::Forward) buffers += chunk.own_buffers;
+    }
+    writer_.reserve(tasks, operands, buffers);
   }
 
   // Once a bucket has all its gradients it can be summed while the backward goes on.

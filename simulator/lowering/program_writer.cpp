@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "simulator/program/operand_use.h"
+#include "costmodel/kernel/operand_use.h"
 
 namespace meshwright {
 namespace {
@@ -18,24 +18,60 @@ std::string lane_name(const Transfer& transfer) {
                      transfer.group.back().index(), transfer.group.size());
 }
 
+struct OperandUse {
+  bool reads = false, writes = false;
+};
+
+// What each task does with its operands, which many tasks have in common.
+class OperandUses {
+ public:
+  explicit OperandUses(const Program& program) {
+    for (const Kernel& kernel : program.kernels)
+      add(TaskKind::Kernel, kernel, kernel.operands.size());
+    for (const Transfer& transfer : program.transfers) add(TaskKind::Transfer, transfer, 2);
+    for (const HostCopy& copy : program.copies) add(TaskKind::Copy, copy, 2);
+  }
+
+  // One for each operand.
+  const OperandUse* of(const Task& task) const {
+    return uses_.data() + first_[static_cast<std::size_t>(task.kind)][task.what];
+  }
+
+ private:
+  template <class Work>
+  void add(TaskKind kind, const Work& work, std::size_t operands) {
+    first_[static_cast<std::size_t>(kind)].push_back(uses_.size());
+    for (std::size_t o = 0; o < operands; ++o) {
+      uses_.push_back({reads_operand(work, o), writes_operand(work, o)});
+    }
+  }
+
+  std::array<std::vector<std::size_t>, kTaskKinds> first_;  // by kind and what it does: of `uses_`
+  std::vector<OperandUse> uses_;
+};
+
 // The tasks each task must wait for: the last writer of what it uses and, before it writes, the
 // readers. Of a lane only the last is kept, for its tasks run one after the other.
 class WaitFinder {
  public:
   explicit WaitFinder(Program& program)
-      : program_(program), uses_(program.buffers.size()), last_(program.lanes.size()) {}
+      : program_(program),
+        operand_uses_(program),
+        uses_(program.buffers.size()),
+        last_(program.lanes.size()) {}
 
   void run() {
     for (std::uint32_t i = 0; i < program_.tasks.size(); ++i) {
       Task& task = program_.tasks[i];
       const auto operands = program_.operands_of(task);
+      const OperandUse* use = operand_uses_.of(task);
       for (std::size_t o = 0; o < operands.size(); ++o) {
-        collect(operands[o], writes_operand(program_, task, o), task.lane);
+        collect(operands[o], use[o].writes, task.lane);
       }
       if (task.waits_for_compute && last_kernel_) add(*last_kernel_, task.lane);
       if (task.lane == LaneId(0)) last_kernel_ = i;
-      for (std::size_t o = 0; o < operands.size(); ++o) note(i, task, operands[o], o);
-      std::sort(lanes_.begin(), lanes_.end());
+      for (std::size_t o = 0; o < operands.size(); ++o) note(i, operands[o], use[o]);
+      if (lanes_.size() > 1) std::sort(lanes_.begin(), lanes_.end());
       task.first_wait = static_cast<std::uint32_t>(program_.waits.size());
       task.wait_count = static_cast<std::uint32_t>(lanes_.size());
       for (const LaneId lane : lanes_) {
@@ -74,15 +110,16 @@ class WaitFinder {
     last = std::max(last.value_or(0), index);
   }
 
-  void note(std::uint32_t index, const Task& task, BufferId buffer, std::size_t operand) {
+  void note(std::uint32_t index, BufferId buffer, OperandUse operand) {
     BufferUse& use = uses_[buffer.index()];
-    if (writes_operand(program_, task, operand)) use = {index, std::nullopt};
-    if (!reads_operand(program_, task, operand)) return;
+    if (operand.writes) use = {index, std::nullopt};
+    if (!operand.reads) return;
     readers_.push_back({index, use.reader});
     use.reader = static_cast<std::uint32_t>(readers_.size() - 1);
   }
 
   Program& program_;
+  const OperandUses operand_uses_;
   std::optional<std::uint32_t> last_kernel_;  // of the compute lane
   std::vector<BufferUse> uses_;
   std::vector<Reader> readers_;
@@ -112,6 +149,12 @@ std::uint32_t ProgramWriter::add_work(std::variant<Kernel, Transfer, HostCopy> w
   if (auto* kernel = std::get_if<Kernel>(&work)) return add(program_.kernels, *kernel);
   if (auto* transfer = std::get_if<Transfer>(&work)) return add(program_.transfers, *transfer);
   return add(program_.copies, std::get<HostCopy>(work));
+}
+
+void ProgramWriter::reserve(std::size_t tasks, std::size_t operands, std::size_t buffers) {
+  program_.tasks.reserve(program_.tasks.size() + tasks);
+  program_.operands.reserve(program_.operands.size() + operands);
+  program_.buffers.reserve(program_.buffers.size() + buffers);
 }
 
 void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
@@ -146,7 +189,6 @@ LaneId ProgramWriter::lane_of(const HostCopy& copy) {
 LaneId ProgramWriter::lane_of(const Task& task) {
   if (task.kind == TaskKind::Kernel) return LaneId(0);
   if (task.kind == TaskKind::Copy) return lane_of(program_.copy(task));
-  lane_of_transfer_.resize(program_.transfers.size());
   auto& known = lane_of_transfer_[task.what];
   if (known) return *known;
   const Transfer& transfer = program_.transfer(task);
@@ -178,6 +220,7 @@ void ProgramWriter::sort_tasks() {
 void ProgramWriter::finish() {
   program_.lanes = {"compute"};
   sort_tasks();
+  lane_of_transfer_.assign(program_.transfers.size(), std::nullopt);
   for (Task& task : program_.tasks) task.lane = lane_of(task);
   WaitFinder(program_).run();
 }

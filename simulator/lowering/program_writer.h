@@ -24,6 +24,8 @@ class ProgramWriter {
  public:
   explicit ProgramWriter(Program& program) : program_(program) {}
 
+  // So many more are expected, or somewhat more.
+  void reserve(std::size_t tasks, std::size_t operands, std::size_t buffers);
   BufferId add_buffer(Buffer buffer);
   // Work that several tasks may be.
   std::uint32_t add_work(std::variant<Kernel, Transfer, HostCopy> work);

@@ -1,7 +1,10 @@
 #include "simulator/report/time_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
+
+#include "simulator/engine/sort_runs.h"
 
 namespace meshwright {
 namespace {
@@ -13,17 +16,17 @@ struct Stretch {
 };
 
 // By start, each cut short by those before it.
-std::vector<Stretch> without_overlap(std::vector<Stretch> stretches) {
-  std::ranges::stable_sort(stretches, {}, [](const Stretch& s) { return s.span.start; });
+void cut_overlap(std::vector<Stretch>& stretches) {
+  sort_runs(stretches, [](const Stretch& stretch) { return stretch.span.start; });
   Seconds covered;
-  std::vector<Stretch> cut;
+  std::size_t kept = 0;
   for (Stretch stretch : stretches) {
     stretch.span.start = std::max(stretch.span.start, covered);
     if (stretch.span.finish <= stretch.span.start) continue;
     covered = stretch.span.finish;
-    cut.push_back(stretch);
+    stretches[kept++] = stretch;
   }
-  return cut;
+  stretches.resize(kept);
 }
 
 std::vector<TaskSpan> gaps_between(const std::vector<Stretch>& stretches, Seconds step) {
@@ -89,13 +92,17 @@ class IdleTime {
 };
 
 void add_kernels(const Program& program, const std::vector<Stretch>& kernels, TimeParts& parts) {
+  std::array<Seconds, kKernelParts> sums{};
   for (const Stretch& kernel : kernels) {
     const Seconds time = kernel.span.finish - kernel.span.start;
     if (kernel.task->recompute) {
       parts.recomputation += time;
     } else {
-      parts.kernels[program.kernel(*kernel.task).part] += time;
+      sums[static_cast<std::size_t>(program.kernel(*kernel.task).part)] += time;
     }
+  }
+  for (std::size_t part = 0; part < sums.size(); ++part) {
+    parts.kernels[static_cast<KernelPart>(part)] = sums[part];
   }
 }
 
@@ -113,11 +120,8 @@ void add_exposed(const Program& program, const Stretch& transfer, Seconds time, 
 
 TimeParts time_parts(const Program& program, const DeviceTimeline& device, Seconds step) {
   TimeParts parts;
-  for (const KernelPart part : {KernelPart::Forward, KernelPart::InputGradient,
-                                KernelPart::WeightGradient, KernelPart::Step}) {
-    parts.kernels[part] = Seconds(0);
-  }
   std::vector<Stretch> kernels, transfers;
+  kernels.reserve(program.tasks.size());
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
     if (task.kind == TaskKind::Transfer) {
@@ -130,8 +134,8 @@ TimeParts time_parts(const Program& program, const DeviceTimeline& device, Secon
       add_wrapped(device.tasks[i], task, step, kernels);
     }
   }
-  kernels = without_overlap(std::move(kernels));
-  transfers = without_overlap(std::move(transfers));
+  cut_overlap(kernels);
+  cut_overlap(transfers);
   add_kernels(program, kernels, parts);
   IdleTime idle(launch_waits(program, device), parts);
   std::size_t next = 0;
