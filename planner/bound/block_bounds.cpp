@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "costmodel/base/checked.h"
+#include "planner/bound/layer_ops.h"
 #include "simulator/choices/model_layers.h"
 #include "simulator/engine/score.h"
 #include "simulator/lowering/fragment.h"
@@ -427,6 +428,16 @@ std::variant<Plan, Reasons> block_plan(const PlanChoices& choices, const BatchCh
 
 }  // namespace
 
+Setting with_model(const Setting& setting, const Model& model) {
+  return {.model = model,
+          .cluster = setting.cluster,
+          .costs = setting.costs,
+          .engine = setting.engine,
+          .step = setting.step,
+          .defaults = setting.defaults,
+          .memory = setting.memory};
+}
+
 Model few_layers(const Model& model) {
   Model few = model;
   for (Block& block : few.blocks) {
@@ -478,6 +489,48 @@ Kernel with_samples(Kernel kernel, std::int64_t samples) {
     if (!is_weight) operand.sizes.front() *= samples;
   }
   return kernel;
+}
+
+std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& batch,
+                               const Setting& setting) {
+  const Model few_model = few_layers(setting.model);
+  const Setting few = with_model(setting, few_model);
+  const auto made = block_plan(choices, batch, few);
+  const auto blocks = block_ops(few_model);
+  const auto layer = std::ranges::find(blocks, true, &BlockOps::layer);
+  if (!std::holds_alternative<Plan>(made) || layer == blocks.end()) return {};
+  const Plan& plan = std::get<Plan>(made);
+  const PlannedGraph planned = plan_graph(few_model, plan);
+  const Placement placement(plan, plan.slots.front().mesh.devices().front());
+  const Fragment fragment =
+      lower_fragment(planned, plan, placement, {0, planned.graph.ops.size()}, FragmentEdges::Given);
+  const PricedProgram priced(fragment, plan, few);
+  std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const std::size_t op = layer->ops.first_op + i;
+    // "layers.*.attention.norm"
+    const std::string& pattern = planned.patterns[op];
+    const auto star = pattern.find("*.");
+    ops[i].name = star == pattern.npos ? pattern : pattern.substr(star + 2);
+    for (const TensorId input : planned.graph.ops[op].inputs) {
+      const std::size_t producer = planned.producer[input.index()];
+      if (layer->ops.contains(producer)) ops[i].inputs.push_back(producer - layer->ops.first_op);
+    }
+  }
+  for (std::size_t t = 0; t < priced.forward_end(); ++t) {
+    const std::size_t op = priced.fragment_task(t).op;
+    if (layer->ops.contains(op)) ops[op - layer->ops.first_op].seconds += priced.seconds(t);
+  }
+  for (const BufferLife& life : lives_of(priced, fragment, plan.precision)) {
+    if (life.size == Bytes() || life.first >= priced.forward_end()) continue;
+    const std::size_t op = priced.fragment_task(life.first).op;
+    if (layer->ops.contains(op) && life.last >= priced.forward_end()) {
+      ops[op - layer->ops.first_op].kept += life.size;
+    }
+  }
+  // What the layer leaves is its last op's, and the next one's to keep.
+  if (!ops.empty()) ops.back().kept = Bytes();
+  return ops;
 }
 
 std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,

@@ -17,16 +17,6 @@ namespace {
 // Sums in another order differ in their last digits.
 constexpr double kRounding = 1 - 1e-9;
 
-Setting with_model(const Setting& setting, const Model& model) {
-  return {.model = model,
-          .cluster = setting.cluster,
-          .costs = setting.costs,
-          .engine = setting.engine,
-          .step = setting.step,
-          .defaults = setting.defaults,
-          .memory = setting.memory};
-}
-
 bool is_trained(const Model& model) {
   const auto frozen = [](const Weight& weight) { return weight.frozen; };
   return std::ranges::none_of(model.shared_weights, frozen) &&

@@ -99,7 +99,10 @@ void StagePlay::make_chunks() {
       chunk.backward_peak = std::max(chunk.backward_peak, before + block.backward_peak);
       chunk.kept += block.kept * run.count;
     }
-    if (turns_at_once(chunks_.size() - 1)) chunk.away -= layer;
+    // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
+    for (int stays = turns_at_once(chunks_.size() - 1) ? 2 : 1; stays > 0; --stays) {
+      chunk.away -= std::min(chunk.away, layer);
+    }
     // Between chunks what comes in is kept here, and what goes out where it is read.
     if (chunks_.size() > 1 && !choices_.offload_activations) {
       chunk.kept += costs_.message;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "costmodel/base/input_error.h"
+#include "planner/search/kept_sets.h"
 #include "simulator/choices/model_layers.h"
 
 namespace meshwright {
@@ -112,6 +113,15 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting,
     forbidden_.emplace_back(forbid.key,
                             parse_plan_choices(forbid.key + "=" + *forbid.value, plain_));
   }
+  PlanChoices one = base_;
+  one.tp = 1;
+  one.microbatch = 1;
+  one.place.clear();
+  one.sequence_parallel = false;
+  one.recompute = {};
+  recomputes_ = kept_sets(one, batch_, setting);
+  recomputes_.insert(recomputes_.begin(), {Recompute::None});
+  recomputes_.push_back({Recompute::Uniform});
   has_host_ = std::ranges::all_of(setting.cluster.node_types,
                                   [](const NodeType& node) { return node.host.has_value(); });
 }
@@ -250,9 +260,7 @@ std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) cons
 }
 
 std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {
-  const std::vector<RecomputeChoice> kinds = {
-      {Recompute::None}, {Recompute::Selective}, {Recompute::Products}, {Recompute::Uniform}};
-  return allowed("recompute", each(partial, kinds,
+  return allowed("recompute", each(partial, recomputes_,
                                    [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
 }
 
@@ -318,7 +326,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("sequence_parallel", {"false", "true"});
   add("schedule", {"1f1b", "gpipe", "interleaved"});
   add("virtual_stages", {fmt::format("1 to {} / pp", layers_)});
-  add("recompute", {"none", "selective", "products", "full"});
+  std::vector<std::string> kept;
+  for (const RecomputeChoice& recompute : recomputes_) kept.push_back(to_text(recompute));
+  add("recompute", std::move(kept));
   add("zero", {"0", "1", "2", "3"});
   std::vector<std::string> buckets;
   for (const Bytes bucket : kBuckets) buckets.push_back(to_text(bucket));

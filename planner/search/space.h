@@ -53,6 +53,7 @@ class SearchSpace {
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
   std::int64_t devices_ = 0, layers_ = 0, widest_ = 0;
   bool has_host_ = false;
+  std::vector<RecomputeChoice> recomputes_;
 };
 
 }  // namespace meshwright

@@ -30,6 +30,12 @@ struct Bench {
   const Setting setting;
 };
 
+// What all devices of a cluster train in.
+inline Precision usual_precision_of(const Cluster& cluster) {
+  const auto& peaks = cluster.node_types.front().device.peak;
+  return peaks.contains(Precision::BF16) ? Precision::BF16 : Precision::FP16;
+}
+
 // The same model with fewer layers.
 inline Model with_layers(Model model, std::int64_t layers) {
   for (Block& block : model.blocks) {
@@ -74,7 +80,9 @@ class RandomChoices {
                                                  {Recompute::Products},
                                                  {Recompute::Uniform},
                                                  {Recompute::Uniform, 2},
-                                                 {Recompute::First, 1}});
+                                                 {Recompute::First, 1},
+                                                 {Recompute::Drop, 0, {"attention.norm"}},
+                                                 {Recompute::Drop, 2, {"attention.core"}}});
     choices.overlap = yes(0.8);
     choices.offload_optimizer = yes(0.1);
     choices.offload_activations = yes(0.1);
