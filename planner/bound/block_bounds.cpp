@@ -26,12 +26,12 @@ struct Stretch {
 // A program of all blocks, forward then backward, with prices.
 class PricedProgram {
  public:
-  PricedProgram(const Fragment& fragment, const Plan& plan, const Setting& setting)
+  PricedProgram(const Fragment& fragment, const Plan& plan, const Setting& setting,
+                const LinkMap& links)
       : fragment_(fragment),
         program_(program_of(fragment, plan, plan.slots.front().mesh.devices().front())),
         dispatch_(setting.engine.dispatch.value()) {
     const double speed = speed_of(setting.cluster, program_.device);
-    const LinkMap links(setting.cluster);
     for (const Task& task : program_.tasks) {
       double seconds = 0, slows = 1;
       std::int64_t launches = 1;
@@ -131,24 +131,25 @@ class StretchPlay {
 
   // The task of this direction that was the last to write, before a cut, what is read behind it.
   std::optional<std::size_t> last_writer(std::size_t cut) const {
-    std::map<BufferId, std::size_t> written;
-    for (std::size_t t = direction_.first; t < cut; ++t) {
-      const auto operands = program_.operands_of(program_.tasks[t]);
+    std::vector<std::optional<std::size_t>> written(program_.buffers.size());
+    const auto each = [&](std::size_t t, bool reads, const auto& see) {
+      const Task& task = program_.tasks[t];
+      const auto operands = program_.operands_of(task);
       for (std::size_t o = 0; o < operands.size(); ++o) {
-        if (writes_operand(program_, program_.tasks[t], o)) written[operands[o]] = t;
+        const bool does =
+            reads ? reads_operand(program_, task, o) : writes_operand(program_, task, o);
+        if (does) see(written[operands[o].index()]);
       }
+    };
+    for (std::size_t t = direction_.first; t < cut; ++t) {
+      each(t, false, [&](auto& writer) { writer = t; });
     }
     std::optional<std::size_t> last;
     for (std::size_t t = cut; t < direction_.end; ++t) {
-      const auto operands = program_.operands_of(program_.tasks[t]);
-      for (std::size_t o = 0; o < operands.size(); ++o) {
-        if (!reads_operand(program_, program_.tasks[t], o)) continue;
-        const auto found = written.find(operands[o]);
-        if (found != written.end()) last = std::max(last.value_or(0), found->second);
-      }
-      for (std::size_t o = 0; o < operands.size(); ++o) {
-        if (writes_operand(program_, program_.tasks[t], o)) written.erase(operands[o]);
-      }
+      each(t, true, [&](auto& writer) {
+        if (writer) last = std::max(last.value_or(0), *writer);
+      });
+      each(t, false, [&](auto& writer) { writer.reset(); });
     }
     return last;
   }
@@ -449,20 +450,18 @@ Model few_layers(const Model& model) {
   return few;
 }
 
-std::variant<std::vector<BlockProduct>, Reasons> block_products(const PlanChoices& choices,
-                                                                const BatchChoice& batch,
-                                                                const Setting& few,
-                                                                const Model& model) {
+std::variant<std::vector<BlockKernel>, Reasons> block_kernels(const PlanChoices& choices,
+                                                              const BatchChoice& batch,
+                                                              const Setting& few) {
   PlanChoices sample = choices;
   sample.microbatch = 1;
   sample.recompute = {};
-  sample.sequence_parallel = false;
   auto made = block_plan(sample, batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   const Plan plan = std::get<Plan>(std::move(made));
   const PlannedGraph planned = plan_graph(few.model, plan);
   const Placement placement(plan, plan.slots.front().mesh.devices().front());
-  std::vector<BlockProduct> products;
+  std::vector<BlockKernel> kernels;
   const auto blocks = block_ops(few.model);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const Fragment fragment =
@@ -470,29 +469,31 @@ std::variant<std::vector<BlockProduct>, Reasons> block_products(const PlanChoice
     for (const auto* tasks : {&fragment.forward, &fragment.backward}) {
       for (const FragmentTask& task : *tasks) {
         const auto* kernel = std::get_if<Kernel>(&task.work);
-        if (!kernel || kernel->kind != KernelKind::Matmul) continue;
-        products.push_back({*kernel, model.blocks[b].count});
+        if (!kernel) continue;
+        BlockKernel& one = kernels.emplace_back(*kernel);
+        one.block = b;
+        for (const FragmentBufferId id : task.operands) {
+          one.of_samples.push_back(
+              std::holds_alternative<OfMicrobatch>(fragment.buffers[id.index()].holds));
+        }
       }
     }
   }
-  return products;
+  return kernels;
 }
 
-Kernel with_samples(Kernel kernel, std::int64_t samples) {
-  // All operands are activations but the weight and, last, its gradient.
-  const bool forward = kernel.part == KernelPart::Forward;
+Kernel with_samples(const BlockKernel& from, std::int64_t samples) {
+  Kernel kernel = from.kernel;
   for (std::size_t o = 0; o < kernel.operands.size(); ++o) {
-    Operand& operand = kernel.operands[o];
-    const bool is_weight =
-        (forward && o == 1) || (kernel.part == KernelPart::InputGradient && o == 0) ||
-        (kernel.part == KernelPart::WeightGradient && o >= 2) || operand.sizes.size() < 2;
-    if (!is_weight) operand.sizes.front() *= samples;
+    auto& sizes = kernel.operands[o].sizes;
+    if (from.of_samples[o] && sizes.size() > 0) sizes[0] *= samples;
   }
   return kernel;
 }
 
 std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& batch,
                                const Setting& setting) {
+  const LinkMap links(setting.cluster);
   const Model few_model = few_layers(setting.model);
   const Setting few = with_model(setting, few_model);
   const auto made = block_plan(choices, batch, few);
@@ -504,7 +505,7 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   const Placement placement(plan, plan.slots.front().mesh.devices().front());
   const Fragment fragment =
       lower_fragment(planned, plan, placement, {0, planned.graph.ops.size()}, FragmentEdges::Given);
-  const PricedProgram priced(fragment, plan, few);
+  const PricedProgram priced(fragment, plan, few, links);
   std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const std::size_t op = layer->ops.first_op + i;
@@ -534,7 +535,8 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
 }
 
 std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
-                                                const BatchChoice& batch, const Setting& few) {
+                                                const BatchChoice& batch, const Setting& few,
+                                                const LinkMap& links) {
   auto made = block_plan(choices, batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   const Plan plan = std::get<Plan>(std::move(made));
@@ -543,7 +545,7 @@ std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
   const Placement placement(plan, plan.slots.front().mesh.devices().front());
   const Fragment fragment =
       lower_fragment(planned, plan, placement, {0, planned.graph.ops.size()}, FragmentEdges::Given);
-  const PricedProgram priced(fragment, plan, few);
+  const PricedProgram priced(fragment, plan, few, links);
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};
   const auto lives = lives_of(priced, fragment, plan.precision);

@@ -6,6 +6,7 @@
 
 #include "costmodel/base/units.h"
 #include "costmodel/kernel/kernel.h"
+#include "costmodel/price/link_use.h"
 #include "planner/bound/max_plus.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/report/predict.h"
@@ -53,23 +54,24 @@ Model few_layers(const Model& model);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 
-// A matrix product of a block, of one micro-batch of one sample, as often as the model has it.
-struct BlockProduct {
+// A kernel of a block, of a micro-batch of one sample.
+struct BlockKernel {
   Kernel kernel;
-  std::int64_t count = 1;
+  std::vector<bool> of_samples;  // by operand: grows with the samples
+  std::size_t block = 0;
 };
-// All of them in the model, forward and backward, on a device with the largest shards.
-std::variant<std::vector<BlockProduct>, Reasons> block_products(const PlanChoices& choices,
-                                                                const BatchChoice& batch,
-                                                                const Setting& few,
-                                                                const Model& model);
-// The same product of more samples.
-Kernel with_samples(Kernel kernel, std::int64_t samples);
+// Those of all blocks, forward and backward without recomputation, on the first device.
+std::variant<std::vector<BlockKernel>, Reasons> block_kernels(const PlanChoices& choices,
+                                                              const BatchChoice& batch,
+                                                              const Setting& few);
+// The same of more samples.
+Kernel with_samples(const BlockKernel& kernel, std::int64_t samples);
 
 // What a block costs with these choices, of which replicas, stages, schedule, state, bucket and
 // offload do not count. The times are those of a play in which nothing is shared and kernels are
 // slowed by collectives beside them no more than they must be: never more than the engine's.
 std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
-                                                const BatchChoice& batch, const Setting& few);
+                                                const BatchChoice& batch, const Setting& few,
+                                                const LinkMap& links);
 
 }  // namespace meshwright

@@ -62,9 +62,10 @@ double between_steps(const PlanChoices& choices, const Setting& setting) {
 
 }  // namespace
 
-Bounds::Bounds(const BatchChoice& batch, const Setting& setting)
+Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room)
     : batch_(batch),
       setting_(setting),
+      room_(room),
       few_(few_layers(setting.model)),
       few_setting_(with_model(setting, few_)),
       links_(setting.cluster) {
@@ -89,7 +90,7 @@ const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choi
                       block.place.empty() ? 0 : block.place.front().count,
                       to_text(block.recompute)};
   const auto [entry, added] = blocks_.try_emplace(key);
-  if (added) entry->second = block_bounds(block, batch_, few_setting_);
+  if (added) entry->second = block_bounds(block, batch_, few_setting_, links_);
   return entry->second;
 }
 
@@ -272,9 +273,11 @@ PlanBound Bounds::played(const PlanChoices& choices, bool any_state) {
   plain.recompute = {};
   StagePlay play(*this, choices, std::get<BlockBounds>(blocks(choices)),
                  std::get<BlockBounds>(blocks(plain)), any_state);
-  const double step = play.step() * kRounding +
-                      (any_state ? setting_.step.step_s : between_steps(choices, setting_));
-  return {Seconds(step), play.bytes() + setting_.memory.context, play.host_bytes()};
+  const Bytes bytes = play.bytes() + setting_.memory.context;
+  // Nobody wants to know how fast it is.
+  if (room_ && bytes > *room_) return {Seconds(0), bytes, play.host_bytes()};
+  const double between = any_state ? setting_.step.step_s : between_steps(choices, setting_);
+  return {Seconds(play.step() * kRounding + between), bytes, play.host_bytes()};
 }
 
 PlanBound Bounds::of_any(const PlanChoices& choices) {
@@ -308,38 +311,60 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
   return bound;
 }
 
-// Matrix products of one sample, in micro-batches of so many.
-double Bounds::sample_s(const PlanChoices& choices, std::int64_t microbatch) {
-  const auto [entry, added] = products_s_.try_emplace({choices.tp, microbatch});
+const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
+  const auto [entry, added] = samples_.try_emplace({choices.tp, microbatch});
   if (!added) return entry->second;
-  const auto [known, first] = products_.try_emplace(choices.tp);
+  const auto [known, first] = kernels_.try_emplace(choices.tp);
   if (first) {
     PlanChoices any_place = choices;
     any_place.place.clear();
-    auto found = block_products(any_place, batch_, few_setting_, setting_.model);
-    if (auto* products = std::get_if<std::vector<BlockProduct>>(&found)) {
-      known->second = std::move(*products);
+    any_place.sequence_parallel = false;
+    auto found = block_kernels(any_place, batch_, few_setting_);
+    if (auto* kernels = std::get_if<std::vector<BlockKernel>>(&found)) {
+      known->second = std::move(*kernels);
     }
   }
   const DeviceId device(0);
-  for (const BlockProduct& product : known->second) {
-    const Kernel kernel = with_samples(product.kernel, microbatch);
-    entry->second += static_cast<double>(product.count) *
-                     setting_.costs->kernel(kernel, batch_.precision, device).time.value();
+  std::vector<double> blocks(setting_.model.blocks.size(), 0);
+  for (const BlockKernel& one : known->second) {
+    // With the sequence cut, kernels that tensor parallelism repeats have a part of it each.
+    const KernelKind kind = one.kernel.kind;
+    if (choices.tp > 1 && kind != KernelKind::Matmul && kind != KernelKind::Attention) continue;
+    blocks[one.block] +=
+        setting_.costs->kernel(with_samples(one, microbatch), batch_.precision, device)
+            .time.value();
   }
-  return entry->second /= static_cast<double>(microbatch) * speed_of(setting_.cluster, device);
+  SampleSeconds& seconds = entry->second;
+  const double share = 1 / (static_cast<double>(microbatch) * speed_of(setting_.cluster, device));
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::int64_t count = setting_.model.blocks[b].count;
+    seconds.all += static_cast<double>(count) * blocks[b] * share;
+    if (count == 1) continue;
+    const double layer = blocks[b] * share;
+    seconds.layer = seconds.layer == 0 ? layer : std::min(seconds.layer, layer);
+  }
+  return seconds;
 }
 
-Seconds Bounds::of_products(const PlanChoices& choices) {
+Seconds Bounds::of_kernels(const PlanChoices& choices) {
+  const auto samples = static_cast<double>(batch_.global_batch / choices.dp);
+  const auto stages = static_cast<double>(choices.pp);
+  const SampleSeconds& seconds = sample(choices, choices.microbatch);
+  // As in of_any.
+  const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
+  return Seconds((seconds.all * samples / stages + ahead) * kRounding + setting_.step.step_s);
+}
+
+Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
   const std::int64_t samples = batch_.global_batch / choices.dp;
-  std::optional<double> least;
-  for (std::int64_t microbatch = 1; microbatch <= samples; ++microbatch) {
-    if (samples % microbatch != 0) continue;
-    const double sample = sample_s(choices, microbatch);
-    least = std::min(least.value_or(sample), sample);
+  std::optional<Seconds> least;
+  PlanChoices one = choices;
+  for (one.microbatch = 1; one.microbatch <= samples; ++one.microbatch) {
+    if (samples % one.microbatch != 0) continue;
+    const Seconds step = of_kernels(one);
+    least = std::min(least.value_or(step), step);
   }
-  const double work = *least * static_cast<double>(samples) / static_cast<double>(choices.pp);
-  return Seconds(work * kRounding + setting_.step.step_s);
+  return *least;
 }
 
 Seconds Bounds::of_mesh(const PlanChoices& choices) const {

@@ -38,8 +38,9 @@ struct BlockRun {
 // or what a lane has to do: what is left out makes a bound smaller, never wrong.
 class Bounds {
  public:
-  Bounds(const BatchChoice& batch, const Setting& setting);  // the setting must outlive this
-  Bounds(const Bounds&) = delete;                            // few_setting_ refers to few_
+  // The setting must outlive this. What needs more than `room` is not played: its time is 0.
+  Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room = {});
+  Bounds(const Bounds&) = delete;  // few_setting_ refers to few_
   Bounds& operator=(const Bounds&) = delete;
 
   // What the blocks cost, or why they cannot be planned: those that recompute as chosen.
@@ -56,9 +57,10 @@ class Bounds {
   PlanBound of_any(const PlanChoices& choices);
   // The same before anything is known of blocks: matrix products at the devices' peak.
   Seconds of_mesh(const PlanChoices& choices) const;
-  // The same by what matrix products take on a device with micro-batches that the batch allows,
-  // whatever the place.
-  Seconds of_products(const PlanChoices& choices);
+  // The same by what kernels take on a device, whatever the place, without transfers: with the
+  // micro-batch of the choices, or with any that the batch allows.
+  Seconds of_kernels(const PlanChoices& choices);
+  Seconds of_any_microbatch(const PlanChoices& choices);
 
  private:
   friend class StagePlay;
@@ -71,9 +73,13 @@ class Bounds {
     std::map<bool, double> norms;  // over all replicas or not
   };
 
+  // Kernels of one sample, in all blocks and in the least layer.
+  struct SampleSeconds {
+    double all = 0, layer = 0;
+  };
+  const SampleSeconds& sample(const PlanChoices& choices, std::int64_t microbatch);
   PlanBound played(const PlanChoices& choices, bool any_state);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
-  double sample_s(const PlanChoices& choices, std::int64_t microbatch);
   Prices& prices_of(const PlanChoices& choices);
   double send_price(Prices& prices, const PlanChoices& choices, std::int64_t from, std::int64_t to,
                     Bytes bytes) const;
@@ -91,14 +97,15 @@ class Bounds {
 
   const BatchChoice batch_;
   const Setting& setting_;
+  const std::optional<Bytes> room_;
   const Model few_;
   const Setting few_setting_;
   double flops_ = 0;  // of matrix products with weights, of a step
   double peak_ = 0;   // of a device, in FLOPs per second
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
-  std::map<std::int64_t, std::vector<BlockProduct>> products_;  // by tensor degree; none: refused
-  std::map<std::pair<std::int64_t, std::int64_t>, double> products_s_;  // and micro-batch: a sample
-  std::map<std::string, Prices> prices_;                                // by degrees and place
+  std::map<std::int64_t, std::vector<BlockKernel>> kernels_;  // by tensor degree; none: refused
+  std::map<std::pair<std::int64_t, std::int64_t>, SampleSeconds> samples_;  // and micro-batch
+  std::map<std::string, Prices> prices_;                                    // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;

@@ -82,7 +82,8 @@ void StagePlay::make_chunks() {
         entry->second = {power(block.forward.advance, run.count),
                          power(block.backward.advance, run.count)};
       }
-      chunk.forward = chunk.forward.then(entry->second.first);
+      const bool is_first = &run == &runs.front();
+      chunk.forward = is_first ? entry->second.first : chunk.forward.then(entry->second.first);
       back.push_back(&entry->second.second);
       const auto count = static_cast<double>(run.count);
       chunk.forward_s += count * block.forward.compute_s;
@@ -100,7 +101,8 @@ void StagePlay::make_chunks() {
       chunk.kept += block.kept * run.count;
     }
     // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
-    for (int stays = turns_at_once(chunks_.size() - 1) ? 2 : 1; stays > 0; --stays) {
+    const bool offloads = choices_.offload_activations;
+    for (int stays = offloads && turns_at_once(chunks_.size() - 1) ? 2 : 1; stays > 0; --stays) {
       chunk.away -= std::min(chunk.away, layer);
     }
     // Between chunks what comes in is kept here, and what goes out where it is read.
@@ -115,7 +117,8 @@ void StagePlay::make_chunks() {
       chunk.kept -= costs_.message;
       chunk.backward_peak -= costs_.message;
     }
-    for (std::size_t i = back.size(); i-- > 0;) chunk.backward = chunk.backward.then(*back[i]);
+    chunk.backward = *back.back();
+    for (std::size_t i = back.size() - 1; i-- > 0;) chunk.backward = chunk.backward.then(*back[i]);
     chunk.runs = std::move(runs);
     cut_buckets(chunk);
   }

@@ -14,7 +14,7 @@ namespace meshwright {
 namespace {
 
 // How far choices have come; each step decides more.
-enum class Depth { Mesh, Products, Division, Schedule, Offload, Recompute, Plan };
+enum class Depth { Mesh, Kernels, Microbatch, Division, Schedule, Offload, Recompute, Plan };
 
 struct Node {
   Depth depth = Depth::Mesh;
@@ -35,6 +35,16 @@ struct IsWorse {
   }
 };
 
+// Of the largest device.
+Bytes capacity_of(const SearchQuestion& question, const Setting& setting) {
+  Bytes capacity;
+  for (const NodeType& node : setting.cluster.node_types) {
+    const Bytes own = node.device.memory.value;
+    capacity = std::max(capacity, std::min(question.max_memory.value_or(own), own));
+  }
+  return capacity;
+}
+
 class Search {
  public:
   Search(const SearchQuestion& question, const Setting& setting,
@@ -45,13 +55,8 @@ class Search {
         progress_(progress),
         stop_(std::move(stop)),
         space_(question, setting, offloads_activations),
-        bounds_(question.batch, setting) {
-    for (const NodeType& node : setting.cluster.node_types) {
-      const Bytes own = node.device.memory.value;
-      capacity_ =
-          std::max(capacity_, question.max_memory ? std::min(*question.max_memory, own) : own);
-    }
-  }
+        capacity_(capacity_of(question, setting)),
+        bounds_(question.batch, setting, room()) {}
 
   SearchResult run() {
     for (PlanChoices& mesh : space_.meshes()) add(Depth::Mesh, std::move(mesh));
@@ -101,8 +106,10 @@ class Search {
     switch (depth) {
       case Depth::Mesh:
         return {bounds_.of_mesh(choices), Bytes(), Bytes()};
-      case Depth::Products:
-        return {bounds_.of_products(choices), Bytes(), Bytes()};
+      case Depth::Kernels:
+        return {bounds_.of_any_microbatch(choices), Bytes(), Bytes()};
+      case Depth::Microbatch:
+        return {bounds_.of_kernels(choices), Bytes(), Bytes()};
       case Depth::Division:
         return bounds_.of_any(choices);
       case Depth::Schedule:
@@ -134,10 +141,10 @@ class Search {
     node.bound = bound_of(depth, node.choices);
     node.cost = cost_of(node.choices, node.bound.step);
     if (depth >= Depth::Division) ++result_.counts.bounded;
-    if (is_too_slow(node.bound.step)) return drop(node, Fate::PrunedByBound);
     if (node.bound.bytes > room() || (depth == Depth::Plan && overfills_host(node))) {
       return drop(node, Fate::PrunedByMemory);
     }
+    if (is_too_slow(node.bound.step)) return drop(node, Fate::PrunedByBound);
     if (best_ && node.cost >= *best_) return drop(node, Fate::PrunedByBound);
     open_.push(std::move(node));
   }
@@ -175,12 +182,11 @@ class Search {
   void expand(const Node& node) {
     switch (node.depth) {
       case Depth::Mesh:
-        return add(Depth::Products, node.choices);
-      case Depth::Products:
-        for (const PlanChoices& one : space_.microbatches(node.choices)) {
-          add_all(Depth::Division, space_.divisions(one));
-        }
-        return;
+        return add(Depth::Kernels, node.choices);
+      case Depth::Kernels:
+        return add_all(Depth::Microbatch, space_.microbatches(node.choices));
+      case Depth::Microbatch:
+        return add_all(Depth::Division, space_.divisions(node.choices));
       case Depth::Division:
         return add_all(Depth::Schedule, space_.schedules(node.choices));
       case Depth::Schedule:
@@ -291,8 +297,8 @@ class Search {
   const std::function<void(const SearchProgress&)>& progress_;
   const std::stop_token stop_;
   const SearchSpace space_;
+  const Bytes capacity_;
   Bounds bounds_;
-  Bytes capacity_;
   std::priority_queue<Node, std::vector<Node>, IsWorse> open_;
   std::optional<double> best_;  // by the objective
   std::optional<Seconds> best_step_;

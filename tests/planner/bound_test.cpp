@@ -65,7 +65,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bound.step <= report.step);
     CHECK(any.step <= report.step);
     CHECK(bounds.of_mesh(choices) <= report.step);
-    CHECK(bounds.of_products(choices) <= report.step);
+    CHECK(bounds.of_kernels(choices) <= report.step);
+    CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
     CHECK(bound.bytes <= needed);
   }
   std::ranges::sort(tightness);
