@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <optional>
+#include <utility>
 
 #include "costmodel/model/model_costs.h"
 #include "planner/bound/stage_play.h"
@@ -309,6 +310,72 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
   // Weights, gradients and state shared out as far as can be, state on the host.
   static_cast<void>(elements);
   return bound;
+}
+
+std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
+  const auto both = [](const BlockBound& block) {
+    return block.forward.advance.rows[kCompute][kCompute] +
+           block.backward.advance.rows[kCompute][kCompute];
+  };
+  // Of each layer, the first and the last with what stands around them.
+  std::vector<double> layers;
+  double before = 0;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    const std::int64_t count = setting_.model.blocks[b].count;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (count > 1) layers.push_back(std::exchange(before, 0));
+      double& time = layers.empty() ? before : layers.back();
+      time += both(costs.blocks[b]);
+    }
+  }
+  const auto microbatches =
+      static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
+  const auto stages = static_cast<std::size_t>(choices.pp);
+  // As many as end by then, stage after stage, one at least for each that is left.
+  const auto fill = [&](double end) {
+    std::vector<std::int64_t> counts(stages, 0);
+    double ahead = 0;
+    std::size_t next = 0;
+    for (std::size_t s = 0; s < stages; ++s) {
+      double work = 0;
+      const std::size_t left = stages - 1 - s;
+      while (next + left < layers.size()) {
+        const double more = work + layers[next];
+        if (counts[s] > 0 && ahead + microbatches * more > end) break;
+        work = more;
+        ++next;
+        ++counts[s];
+      }
+      ahead += work;
+    }
+    counts.back() += static_cast<std::int64_t>(layers.size() - next);
+    return counts;
+  };
+  const auto end_of = [&](const std::vector<std::int64_t>& counts) {
+    double ahead = 0, end = 0;
+    std::size_t next = 0;
+    for (const std::int64_t count : counts) {
+      double work = 0;
+      for (std::int64_t i = 0; i < count; ++i) work += layers[next++];
+      end = std::max(end, ahead + microbatches * work);
+      ahead += work;
+    }
+    return end;
+  };
+  std::vector<std::int64_t> best =
+      equal_layers(static_cast<std::int64_t>(layers.size()), choices.pp);
+  double high = end_of(best), low = 0;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    const auto counts = fill(middle);
+    const double end = end_of(counts);
+    if (end < end_of(best)) best = counts;
+    (end <= middle ? high : low) = middle;
+  }
+  return best;
 }
 
 const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {

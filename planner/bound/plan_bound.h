@@ -55,6 +55,9 @@ class Bounds {
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
+  // Layers of each stage such that the busiest one ends as early as can be, what stands before and
+  // after the layers weighed where it falls. One chunk a stage.
+  std::vector<std::int64_t> balanced_layers(const PlanChoices& choices);
   // The same before anything is known of blocks: matrix products at the devices' peak.
   Seconds of_mesh(const PlanChoices& choices) const;
   // The same by what kernels take on a device, whatever the place, without transfers: with the

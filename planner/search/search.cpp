@@ -134,6 +134,8 @@ class Search {
       plain.recompute = {};
       if (!has_blocks(plain) || (depth >= Depth::Recompute && !has_blocks(choices))) {
         ++result_.counts.refused;
+        const auto* reasons = std::get_if<Reasons>(&bounds_.blocks(plain));
+        if (refusal_.empty() && reasons) refusal_ = *reasons;
         return;
       }
     }
@@ -188,7 +190,10 @@ class Search {
       case Depth::Microbatch:
         return add_all(Depth::Division, space_.divisions(node.choices));
       case Depth::Division:
-        return add_all(Depth::Schedule, space_.schedules(node.choices));
+        for (const PlanChoices& scheduled : space_.schedules(node.choices)) {
+          add_all(Depth::Schedule, space_.layerings(scheduled, bounds_));
+        }
+        return;
       case Depth::Schedule:
         return add_all(Depth::Offload, space_.offloads(node.choices));
       case Depth::Offload:
@@ -221,8 +226,9 @@ class Search {
 
   void simulate(const Node& node) {
     auto made = plan_of(node.choices, question_.batch, setting_);
-    if (std::holds_alternative<Reasons>(made)) {
+    if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
+      if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused, std::nullopt);
     }
     Plan plan = std::get<Plan>(std::move(made));
@@ -288,6 +294,8 @@ class Search {
       open_.pop();
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
+    const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest;
+    if (nothing) result_.problems = space_.problems(refusal_);
     result_.space = space_.text();
     result_.space_size = space_.size();
   }
@@ -304,6 +312,7 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   std::int64_t turns_ = 0;
+  Reasons refusal_;  // why the first that cannot be planned cannot
   SearchResult result_;
 };
 

@@ -43,7 +43,7 @@ struct SearchQuestion {
   std::optional<Seconds> longest_step;
   double gap = 0.01;
   std::size_t top = 10;                   // plans that are wanted
-  std::size_t most_simulated = 1000;      // plans that are simulated at most: then it ends
+  std::size_t most_simulated = 200;       // plans that are simulated at most: then it ends
   std::size_t most_candidates = 100'000;  // that are kept of those bounded
   std::size_t threads = 1;
 };

@@ -33,6 +33,7 @@ constexpr SearchedKey kSearchedKeys[] = {
     {"schedule", [](PlanChoices& to, const PlanChoices& from) { to.schedule = from.schedule; }},
     {"virtual_stages",
      [](PlanChoices& to, const PlanChoices& from) { to.virtual_stages = from.virtual_stages; }},
+    {"layers", [](PlanChoices& to, const PlanChoices& from) { to.layers = from.layers; }},
     {"recompute", [](PlanChoices& to, const PlanChoices& from) { to.recompute = from.recompute; }},
     {"zero", [](PlanChoices& to, const PlanChoices& from) { to.zero = from.zero; }},
     {"bucket",
@@ -259,6 +260,17 @@ std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) cons
   return all;
 }
 
+// As equal as can be, and so that stages end together.
+std::vector<PlanChoices> SearchSpace::layerings(const PlanChoices& partial, Bounds& bounds) const {
+  std::vector<std::vector<std::int64_t>> layers = {{}};
+  if (partial.pp > 1 && partial.virtual_stages == 1) {
+    const auto balanced = bounds.balanced_layers(partial);
+    if (balanced != equal_layers(layers_, partial.pp)) layers.push_back(balanced);
+  }
+  return allowed(
+      "layers", each(partial, layers, [](PlanChoices& c, const auto& value) { c.layers = value; }));
+}
+
 std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {
   return allowed("recompute", each(partial, recomputes_,
                                    [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
@@ -301,6 +313,17 @@ std::vector<PlanChoices> SearchSpace::states(const PlanChoices& partial) const {
   return all;
 }
 
+Reasons SearchSpace::problems(const Reasons& refusal) const {
+  PlanChoices pinned = base_;
+  for (const SearchedKey& key : kSearchedKeys) {
+    if (!is_pinned(key.name)) key.copy(pinned, PlanChoices{});
+  }
+  Reasons reasons = check_choices(pinned, batch_, setting_.model, setting_.cluster);
+  if (reasons.empty()) reasons = refusal;
+  if (reasons.empty()) reasons.push_back("no plan has all that is pinned and nothing forbidden");
+  return reasons;
+}
+
 PlanChoices SearchSpace::leanest(PlanChoices partial) const {
   int most = 0;
   for (const PlanChoices& state : states(partial)) most = std::max(most, state.zero);
@@ -326,6 +349,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("sequence_parallel", {"false", "true"});
   add("schedule", {"1f1b", "gpipe", "interleaved"});
   add("virtual_stages", {fmt::format("1 to {} / pp", layers_)});
+  add("layers", {"as equal as can be", "so that stages end together"});
   std::vector<std::string> kept;
   for (const RecomputeChoice& recompute : recomputes_) kept.push_back(to_text(recompute));
   add("recompute", std::move(kept));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/bound/plan_bound.h"
 #include "planner/search/search.h"
 
 namespace meshwright {
@@ -19,16 +20,21 @@ class SearchSpace {
   // do not, and bounds say little about which.
   SearchSpace(const SearchQuestion& question, const Setting& setting, bool offloads_activations);
 
-  std::vector<PlanChoices> meshes() const;                                // dp, tp, pp
-  std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;   // microbatch
-  std::vector<PlanChoices> divisions(const PlanChoices& partial) const;   // place, SP
-  std::vector<PlanChoices> schedules(const PlanChoices& partial) const;   // with virtual stages
+  std::vector<PlanChoices> meshes() const;                               // dp, tp, pp
+  std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
+  std::vector<PlanChoices> divisions(const PlanChoices& partial) const;  // place, SP
+  std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
+  std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
   std::vector<PlanChoices> offloads(const PlanChoices& partial) const;
   std::vector<PlanChoices> states(const PlanChoices& partial) const;  // zero, bucket
 
   // The state that takes least memory, for bounds of all of them.
   PlanChoices leanest(PlanChoices partial) const;
+
+  // Why no plan has all pins, in words: what the pinned keys by themselves are refused for, or what
+  // the first plan was.
+  Reasons problems(const Reasons& refusal) const;
 
   // Each key with its values, in words where they depend on others.
   std::vector<std::pair<std::string, std::vector<std::string>>> text() const;

@@ -14,15 +14,20 @@ namespace meshwright {
 namespace {
 
 // All plans of a space, one after the other.
-std::vector<PlanChoices> all_plans(const SearchSpace& space) {
+std::vector<PlanChoices> all_plans(const SearchQuestion& question, const Setting& setting) {
+  const SearchSpace space(question, setting, false);
+  Bounds bounds(question.batch, setting);
   std::vector<PlanChoices> plans;
   for (const PlanChoices& mesh : space.meshes())
     for (const PlanChoices& sized : space.microbatches(mesh))
       for (const PlanChoices& divided : space.divisions(sized))
-        for (const PlanChoices& scheduled : space.schedules(divided))
-          for (const PlanChoices& offloaded : space.offloads(scheduled))
-            for (const PlanChoices& dropped : space.recomputes(offloaded))
-              for (const PlanChoices& one : space.states(dropped)) plans.push_back(one);
+        for (const PlanChoices& scheduled : space.schedules(divided)) {
+          if (!std::holds_alternative<BlockBounds>(bounds.blocks(scheduled))) continue;
+          for (const PlanChoices& layered : space.layerings(scheduled, bounds))
+            for (const PlanChoices& offloaded : space.offloads(layered))
+              for (const PlanChoices& dropped : space.recomputes(offloaded))
+                for (const PlanChoices& one : space.states(dropped)) plans.push_back(one);
+        }
   return plans;
 }
 
@@ -61,7 +66,7 @@ SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const 
                                 {"schedule", "1f1b"},
                                 {"recompute", random.one_of<std::string>({"none", "full"})},
                                 {"pp", random.one_of<std::string>({"1", "2"})}};
-  while (all_plans(SearchSpace(question, setting, false)).size() > 300 && !pins.empty()) {
+  while (all_plans(question, setting).size() > 300 && !pins.empty()) {
     const std::size_t next = random.one_of<std::size_t>([&] {
       std::vector<std::size_t> indices(pins.size());
       for (std::size_t i = 0; i < pins.size(); ++i) indices[i] = i;
@@ -78,7 +83,7 @@ std::optional<Seconds> best_of_all(const SearchQuestion& question, const Setting
   std::optional<Seconds> best;
   const Bytes own = setting.cluster.node_types.front().device.memory.value;
   const Bytes capacity = question.max_memory ? std::min(*question.max_memory, own) : own;
-  for (const PlanChoices& choices : all_plans(SearchSpace(question, setting, false))) {
+  for (const PlanChoices& choices : all_plans(question, setting)) {
     const auto made = plan_of(choices, question.batch, setting);
     if (!std::holds_alternative<Plan>(made)) continue;
     const Report report = predict(std::get<Plan>(made), setting).report;
