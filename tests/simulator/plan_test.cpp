@@ -137,17 +137,17 @@ TEST_CASE("a wrong short form names the key") {
              layers + "\"")
                 .c_str());
   }
-  refused("recompute=some",
-          "plan: recompute: expected none, selective, products, full, uniform:LAYERS or "
-          "first:LAYERS, found \"some\"");
+  refused(
+      "recompute=some",
+      "plan: recompute: expected none, selective, products, full, uniform:LAYERS, first:LAYERS or "
+      "drop:TENSOR+..., found \"some\"");
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
   refused("pd=2",
-          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, zero, shard, microbatch, "
-          "virtual_stages, layers, sequence_parallel, schedule, recompute, rerun_all, offload, "
-          "bucket, overlap, "
-          "prefetch, reshard, kernels, gradients");
+          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, place, zero, shard, microbatch, "
+          "schedule, virtual_stages, layers, sequence_parallel, recompute, rerun_all, offload, "
+          "bucket, overlap, prefetch, reshard, kernels, gradients");
 }
 
 }  // namespace meshwright
