@@ -60,7 +60,8 @@ const std::vector<Target> kTargets = {
     {"h200", "h200", {"h200-sxm"}, {"H200"}, {"H100", "H200"}, {"H200"}},
     {"b200", "b200", {"b200-sxm"}, {"B200"}, {"B200"}, {"B200"}},
     {"b300", "b300", {"b300-sxm"}, {"B300"}, {"B300"}, {"B300"}},
-    {"gb200", "gb200-nvl72", {"gb200"}, {"GB200"}, {"GB200"}, {"GB200"}},
+    // The tables have no backward of attention on GB200, which has B200's chip.
+    {"gb200", "gb200-nvl72", {"gb200"}, {"GB200"}, {"B200", "GB200"}, {"GB200"}},
     {"gb300", "gb300-nvl72", {"gb300"}, {"GB300"}, {"GB300"}, {"GB300"}},
     {"l40s", "l40s", {"l40s"}, {"L40S"}, {"L40S"}, {"L40S"}, false},
 };
