@@ -93,6 +93,7 @@ class SoftwareReader {
     plain("caching_allocator", memory.caching_allocator);
     plain("copies_gradients", memory.copies_gradients);
     plain("keeps_narrow_gradients", memory.keeps_narrow_gradients);
+    plain("casts_weights", memory.casts_weights);
   }
 
   // Missing: what the other one has.

@@ -59,6 +59,8 @@ struct SoftwareMemory {
   bool caching_allocator = true;  // that buffers come from
   bool copies_gradients = false;  // 16-bit ones that a device updates by, to fp32 in the step
   bool keeps_narrow_gradients = false;  // 16-bit ones, whole, that fp32 ones are added up from
+  // Weights that are shared out are there in fp32 alone, and cast to 16 bits to be gathered.
+  bool casts_weights = false;
   friend bool operator==(const SoftwareMemory&, const SoftwareMemory&) = default;
 };
 

@@ -111,6 +111,8 @@ Overheads overheads_of(const Plan& plan, const Setting& setting) {
           .transfer_buffers = memory.transfer_buffers + memory.gradient_buffers * (wide ? 2 : 1),
           .narrow_gradients = wide && memory.keeps_narrow_gradients,
           .gradient_copies = !wide && memory.copies_gradients,
+          .cast_weights =
+              memory.casts_weights && is_mixed(plan.precision) && !plan.state.weights.empty(),
           .between_steps = Seconds(setting.step.step_s + setting.step.owner_s * others)};
 }
 

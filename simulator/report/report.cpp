@@ -76,6 +76,19 @@ Bytes further_gradients(const ComponentBytes& held, const Overheads& overheads) 
   return further;
 }
 
+// Of 16-bit weights that have a state to be cast from.
+Bytes kept_weights(const Program& program) {
+  std::set<BufferId> buffers;
+  for (const WeightShard& shard : program.weights) {
+    if (shard.gradient) buffers.insert(shard.weight);
+  }
+  Bytes bytes;
+  for (const BufferId id : buffers) {
+    bytes += bytes_of(program.buffers[id.index()], program.precision);
+  }
+  return bytes;
+}
+
 void add_memory(DeviceReport& report, const Program& program, const DeviceTimeline& timeline,
                 const Overheads& overheads) {
   for (const MemorySample& sample : timeline.memory) {
@@ -93,6 +106,7 @@ void add_memory(DeviceReport& report, const Program& program, const DeviceTimeli
   };
   add(Component::Transfers, overheads.transfer_buffers);
   add(Component::Gradients, further_gradients(report.by_component, overheads));
+  if (overheads.cast_weights) add(Component::Weights, Bytes() - kept_weights(program));
   report.context = overheads.context;
   report.communicators = overheads.communicator * communicator_count(program);
   report.peak += report.context + report.communicators;

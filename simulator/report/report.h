@@ -32,6 +32,7 @@ struct Overheads {
   Bytes transfer_buffers;          // from that allocator too, kept all the time
   bool narrow_gradients = false;   // 16-bit ones, each as wide as its weight, beside fp32 ones
   bool gradient_copies = false;    // of 16-bit ones in fp32, in the step
+  bool cast_weights = false;       // shards of weights are not kept beside their fp32 state
   Seconds between_steps;           // input, logging, waiting for all devices
 };
 // Assumptions, from rules of thumb: a CUDA context takes 0.4 to 0.6 GB; NCCL 0.3 to 1 GB and more,
