@@ -130,4 +130,103 @@ TEST_CASE("a search without a gap finds what simulating every plan finds") {
   CHECK(found > 0);
 }
 
+// A question of a size that people ask.
+struct Asked {
+  Asked(const std::string& model, const std::string& cluster, const std::string& software,
+        std::int64_t batch, std::int64_t sequence)
+      : bench(model, cluster, software),
+        question{.batch = {batch, sequence, Precision::BF16},
+                 .defaults = choices_of(bench.setting.defaults, Precision::BF16)} {}
+  const Bench bench;
+  SearchQuestion question;
+};
+
+TEST_CASE("pinning what won gives the same plan, and its own bound") {
+  Asked asked("llama3-8b", "h100:2x8", "megatron-core", 64, 4096);
+  const SearchResult result = search(asked.question, asked.bench.setting);
+  REQUIRE(!result.plans.empty());
+  CHECK(result.complete);
+  CHECK(result.gap <= 0.01);
+  const RankedPlan& first = result.plans.front();
+  SearchQuestion pinned = asked.question;
+  const std::string text = to_text(first.choices, asked.question.defaults);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::size_t equals = text.find('=', at);
+    pinned.pins.push_back(
+        {text.substr(at, equals - at), text.substr(equals + 1, end - equals - 1)});
+    at = end + 1;
+  }
+  // What the short form leaves out is pinned to what it stands for.
+  for (const char* key : {"zero", "schedule", "sequence_parallel", "recompute", "offload"}) {
+    const auto given = [&](const KeyValue& pin) { return pin.key == key; };
+    if (std::ranges::any_of(pinned.pins, given)) continue;
+    const std::string plain = std::string(key) == "zero"                ? "0"
+                              : std::string(key) == "schedule"          ? "1f1b"
+                              : std::string(key) == "sequence_parallel" ? "false"
+                                                                        : "none";
+    pinned.pins.push_back({key, plain});
+  }
+  const SearchResult again = search(pinned, asked.bench.setting);
+  REQUIRE(again.plans.size() == 1);
+  CHECK(again.plans.front().plan == first.plan);
+  CHECK(again.plans.front().report == first.report);
+  CHECK(again.plans.front().bound == first.bound);
+  CHECK(first.bound <= first.report.step);
+  // The same question has the same answer.
+  const SearchResult twice = search(asked.question, asked.bench.setting);
+  CHECK(twice.plans.front().plan == first.plan);
+  CHECK(twice.counts == result.counts);
+}
+
+TEST_CASE("no neighbour of what won is faster than the bound") {
+  Asked asked("gpt3-1.3b", "a100-80:2x8", "megatron-core", 64, 2048);
+  const SearchResult result = search(asked.question, asked.bench.setting);
+  REQUIRE(!result.plans.empty());
+  const PlanChoices& won = result.plans.front().choices;
+  std::vector<PlanChoices> neighbours;
+  const auto add = [&](auto change) {
+    neighbours.push_back(won);
+    change(neighbours.back());
+  };
+  for (const int zero : {0, 1, 2, 3}) add([&](PlanChoices& c) { c.zero = zero; });
+  for (const Bytes bucket : {25_MiB, 100_MiB, 400_MiB, 1600_MiB}) {
+    add([&](PlanChoices& c) { c.bucket = bucket; });
+  }
+  for (const Recompute kind : {Recompute::None, Recompute::Uniform}) {
+    add([&](PlanChoices& c) { c.recompute = {kind}; });
+  }
+  add([](PlanChoices& c) { c.microbatch *= 2; });
+  add([](PlanChoices& c) { c.microbatch = std::max<std::int64_t>(1, c.microbatch / 2); });
+  add([](PlanChoices& c) { c.sequence_parallel = !c.sequence_parallel; });
+  add([](PlanChoices& c) { c.offload_optimizer = !c.offload_optimizer; });
+  add([](PlanChoices& c) { c.place.clear(); });
+  add([](PlanChoices& c) { c.dp = std::max<std::int64_t>(1, c.dp / 2), c.tp *= 2, c.place = {}; });
+  add([](PlanChoices& c) { c.dp = std::max<std::int64_t>(1, c.dp / 2), c.pp *= 2, c.place = {}; });
+  int simulated = 0;
+  for (const PlanChoices& choices : neighbours) {
+    const auto made = plan_of(choices, asked.question.batch, asked.bench.setting);
+    if (!std::holds_alternative<Plan>(made)) continue;
+    const Report report = predict(std::get<Plan>(made), asked.bench.setting).report;
+    if (report.fits != Fit::Yes) continue;
+    INFO(to_text(choices));
+    CHECK(report.step >= result.bound);
+    ++simulated;
+  }
+  CHECK(simulated > 5);
+}
+
+TEST_CASE("a search that nothing fits says what comes nearest, and pins that leave nothing why") {
+  Asked asked("llama3-70b", "rtx4090:1x2", "megatron-core", 8, 4096);
+  asked.question.forbids = {{"offload", {}}};
+  const SearchResult result = search(asked.question, asked.bench.setting);
+  CHECK(result.plans.empty());
+  REQUIRE(result.nearest.has_value());
+  CHECK(result.nearest->needed > result.nearest->capacity);
+  asked.question.pins = {{"dp", "3"}};
+  const SearchResult refused = search(asked.question, asked.bench.setting);
+  CHECK(refused.plans.empty());
+  REQUIRE(!refused.problems.empty());
+}
+
 }  // namespace meshwright
