@@ -37,8 +37,7 @@ struct BlockBound {
   // The most that is there in a direction besides what other blocks keep.
   Bytes forward_peak, backward_peak;
   std::vector<BlockWeight> weights;
-  bool layer = false;      // of those that chunks share
-  std::int64_t count = 1;  // of its repetitions in the model
+  bool layer = false;  // of those that chunks share
 };
 
 // All blocks for one way to divide the work of a layer, without the replicas and stages around it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -8,6 +9,9 @@
 #include "planner/bound/plan_bound.h"
 
 namespace meshwright {
+
+// Not known yet.
+inline constexpr double kNotSent = std::numeric_limits<double>::infinity();
 
 // Plays a plan's stages, chunk by chunk: each takes what its blocks take alone, and what goes
 // between stages its price. Where the state is open, nothing is done for it and as little kept as
@@ -42,7 +46,6 @@ class StagePlay {
     std::vector<Bucket> buckets;
     MaxPlus forward = MaxPlus::unit(), backward = MaxPlus::unit();
     double forward_s = 0, backward_s = 0;  // of kernels
-    std::int64_t forward_launches = 0, backward_launches = 0;
     // Of a micro-batch: what is kept, and the most that is there besides what others keep.
     Bytes kept, forward_peak, backward_peak;
     Bytes away;  // on the host in between

@@ -102,6 +102,7 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting,
     if (!pin.value) throw InputError(fmt::format("pin {}: expected key=value", printable(pin.key)));
     base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
     pinned_keys_.insert(pin.key);
+    pinned_text_[pin.key] = *pin.value;
   }
   for (const KeyValue& forbid : question.forbids) {
     if (!find_key(forbid.key)) {
@@ -334,11 +335,7 @@ PlanChoices SearchSpace::leanest(PlanChoices partial) const {
 std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text() const {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys;
   const auto add = [&](std::string_view key, std::vector<std::string> values) {
-    if (is_pinned(key)) {
-      // As a person would type it.
-      const std::string text = to_text(base_, PlanChoices{});
-      values = {"pinned"};
-    }
+    if (is_pinned(key)) values = {pinned_text_.at(std::string(key))};
     keys.emplace_back(std::string(key), std::move(values));
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,8 +43,6 @@ class SearchSpace {
   double size() const;
 
  private:
-  using Filter = std::vector<PlanChoices>;
-
   bool is_pinned(std::string_view key) const { return pinned_keys_.contains(std::string(key)); }
   // Those that pins and forbids leave of choices that differ in a key. A pinned value counts even
   // where nobody would think of it.
@@ -56,6 +55,7 @@ class SearchSpace {
   PlanChoices base_;         // defaults with all pins
   const PlanChoices plain_;  // what a key is where it is forbidden
   std::set<std::string> pinned_keys_, forbidden_keys_;
+  std::map<std::string, std::string> pinned_text_;              // as typed
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
   std::int64_t devices_ = 0, layers_ = 0, widest_ = 0;
   bool has_host_ = false;

@@ -1,0 +1,140 @@
+// What bounds of plans are made of besides blocks: transfers, copies and the end of the step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "planner/bound/plan_bound.h"
+#include "simulator/plan/plan.h"
+
+namespace meshwright {
+namespace {
+
+Operand range_of(std::int64_t elements, BufferElement element) {
+  return dense_operand({elements}, element);
+}
+
+}  // namespace
+
+Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
+  return prices_[fmt::format("{} {} {} {}", choices.dp, choices.tp, choices.pp,
+                             to_text(choices.place))];
+}
+
+double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
+                          std::int64_t to, Bytes bytes) const {
+  const auto [entry, added] = prices.sends.try_emplace({from, to, bytes});
+  if (!added) return entry->second;
+  const Transfer transfer{.kind = TransferKind::Send,
+                          .purpose = Purpose::Pipeline,
+                          .group = {device_of(choices, setting_.cluster, from, 0, 0),
+                                    device_of(choices, setting_.cluster, to, 0, 0)},
+                          .source = range_of(bytes.value(), BufferElement::Byte)};
+  return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
+}
+
+double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
+                             std::int64_t stage, std::int64_t elements,
+                             BufferElement element) const {
+  if (choices.dp == 1) return 0;
+  const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements});
+  if (!added) return entry->second;
+  Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
+  for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
+    transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, 0));
+  }
+  const Operand whole = range_of(elements, element);
+  const Operand own = range_of(elements / choices.dp, element);
+  transfer.source = cuts_target(kind) ? own : whole;
+  transfer.target = cuts_source(kind) ? own : whole;
+  return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
+}
+
+double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) const {
+  const std::array<DeviceId, 2> ends = {
+      device_of(choices, setting_.cluster, stage, 0, 0),
+      device_of(choices, setting_.cluster, stage, choices.dp - 1, 0)};
+  const double slows = links_.inside_domain(ends) ? setting_.engine.slow_down_inside_node
+                                                  : setting_.engine.slow_down_across_nodes;
+  return 1 - 1 / slows;
+}
+
+// Two all-reduces of a number or two, over devices whose gradients together are all gradients.
+double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
+  const bool shares = choices.zero > 0;
+  const auto [entry, added] = prices.norms.try_emplace(shares);
+  if (!added) return entry->second;
+  Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
+  for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
+    for (std::int64_t replica = 0; replica < (shares ? choices.dp : 1); ++replica) {
+      for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
+        transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, tensor));
+      }
+    }
+  }
+  if (transfer.group.size() == 1) return 0;
+  std::ranges::sort(transfer.group);
+  for (const std::int64_t count : {1, 2}) {
+    transfer.source = transfer.target = range_of(count, BufferElement::Double);
+    entry->second += setting_.costs->transfer(transfer, batch_.precision).time.value();
+  }
+  return entry->second;
+}
+
+double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements) {
+  const auto [entry, added] =
+      state_prices_.try_emplace({kind, choices.gradient_precision, elements});
+  if (!added || elements == 0) return entry->second;
+  const Plan plan{.precision = batch_.precision,
+                  .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
+  const auto written = [&](std::int64_t count, BufferElement element) {
+    Operand operand = range_of(count, element);
+    operand.written = true;
+    return operand;
+  };
+  Kernel kernel{.kind = kind, .part = KernelPart::Step};
+  kernel.operands = {range_of(elements, gradient_element(plan))};
+  if (kind == KernelKind::AdamW) {
+    kernel.operands.push_back(range_of(2, BufferElement::Double));
+    kernel.operands.push_back(written(elements, BufferElement::Real));
+    const int states = is_mixed(plan.precision) ? 3 : 2;
+    for (int i = 0; i < states; ++i)
+      kernel.operands.push_back(written(elements, state_element(plan)));
+  } else {
+    kernel.ranges = {{0, 0, elements}};
+    if (kind == KernelKind::NormSums) kernel.operands.push_back(range_of(1, BufferElement::Double));
+    kernel.operands.push_back(written(kind == KernelKind::NormSums ? 2 : 1, BufferElement::Double));
+  }
+  const DeviceId device(0);
+  entry->second = setting_.costs->kernel(kernel, batch_.precision, device).time.value() /
+                  speed_of(setting_.cluster, device);
+  return entry->second;
+}
+
+// Devices of the first stage that copy over the link of its first one: they do so together.
+std::int64_t Bounds::sharing_host_link(const PlanChoices& choices) const {
+  const std::int64_t size = setting_.cluster.node_types.front().devices;
+  const LinkId link = links_.host_link(CopyDirection::ToHost, DeviceId(0));
+  std::int64_t sharing = 0;
+  for (std::int64_t replica = 0; replica < std::min(choices.dp, size); ++replica) {
+    for (std::int64_t tensor = 0; tensor < std::min(choices.tp, size); ++tensor) {
+      const DeviceId device = device_of(choices, setting_.cluster, 0, replica, tensor);
+      if (links_.host_link(CopyDirection::ToHost, device) == link) ++sharing;
+    }
+  }
+  return sharing;
+}
+
+double Bounds::copy_price(const PlanChoices& choices, Bytes bytes) const {
+  if (bytes <= Bytes()) return 0;
+  const HostCopy copy{
+      .direction = CopyDirection::ToHost, .count = bytes.value(), .element = BufferElement::Byte};
+  const double alone = setting_.costs->host_copy(copy, batch_.precision, DeviceId(0)).time.value();
+  if (!setting_.engine.share_links) return alone;
+  const double shared =
+      static_cast<double>(bytes.value()) * static_cast<double>(sharing_host_link(choices)) /
+      links_.capacity(links_.host_link(CopyDirection::ToHost, DeviceId(0))).value();
+  return std::max(alone, shared);
+}
+
+}  // namespace meshwright

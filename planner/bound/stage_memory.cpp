@@ -1,0 +1,77 @@
+// What stages keep, at the least.
+#include <algorithm>
+#include <optional>
+
+#include "planner/bound/stage_play.h"
+#include "simulator/plan/plan.h"
+
+namespace meshwright {
+
+Bytes StagePlay::state_bytes(const Stage& stage) const {
+  const auto bytes = [&](BufferElement element) {
+    return bytes_per_element(element, element_plan_.precision);
+  };
+  const auto share = [&](std::int64_t elements, int from) {
+    return choices_.zero >= from ? elements / choices_.dp : elements;
+  };
+  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
+  Bytes total = bytes(BufferElement::Real) * share(stage.elements + stage.frozen, 3) +
+                bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
+  if (!choices_.offload_optimizer) {
+    total += bytes(state_element(element_plan_)) * (states * share(stage.elements, 1));
+  }
+  return total;
+}
+
+// The most that kernels find there of all micro-batches.
+Bytes StagePlay::activations(std::size_t number) const {
+  Bytes alive, most;
+  for (const PipelineItem& item : items_.stages[number]) {
+    if (item.receives) continue;
+    const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
+    if (item.forward) {
+      most = std::max(most, alive + chunk.forward_peak);
+      alive += chunk.kept;
+    } else {
+      alive -= chunk.kept;
+      most = std::max(most, alive + chunk.backward_peak);
+    }
+  }
+  return most;
+}
+
+Bytes StagePlay::host_bytes() const {
+  if (!choices_.offload_activations && !choices_.offload_optimizer) return {};
+  std::optional<Bytes> least;
+  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    Bytes bytes;
+    if (choices_.offload_optimizer) {
+      bytes += bytes_per_element(state_element(element_plan_), element_plan_.precision) *
+               (states * (stages_[s].elements / owners()));
+    }
+    Bytes alive, most;
+    for (const PipelineItem& item : items_.stages[s]) {
+      if (item.receives || !choices_.offload_activations) continue;
+      const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
+      const Bytes away = chunk.away;
+      if (!item.forward) alive -= away;
+      // What was computed last may not be there yet.
+      most = std::max(most, alive);
+      if (item.forward) alive += away;
+    }
+    bytes += most;
+    least = std::min(least.value_or(bytes), bytes);
+  }
+  return *least;
+}
+
+Bytes StagePlay::bytes() const {
+  Bytes most;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    most = std::max(most, state_bytes(stages_[s]) + activations(s));
+  }
+  return most;
+}
+
+}  // namespace meshwright

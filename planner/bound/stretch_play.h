@@ -1,0 +1,275 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "costmodel/price/link_use.h"
+#include "planner/bound/block_bounds.h"
+#include "planner/bound/max_plus.h"
+#include "simulator/lowering/fragment.h"
+#include "simulator/program/operand_use.h"
+
+namespace meshwright {
+
+// Collectives of a lane that follow each other and are looked at together.
+inline constexpr std::size_t kSlowingWindow = 4;
+
+// Tasks of a program that lie between two cuts of the model.
+struct Stretch {
+  std::size_t first = 0, end = 0;
+};
+
+// A program of all blocks, forward then backward, with prices.
+class PricedProgram {
+ public:
+  PricedProgram(const Fragment& fragment, const Plan& plan, const Setting& setting,
+                const LinkMap& links)
+      : fragment_(fragment),
+        program_(program_of(fragment, plan, plan.slots.front().mesh.devices().front())),
+        dispatch_(setting.engine.dispatch.value()) {
+    const double speed = speed_of(setting.cluster, program_.device);
+    for (const Task& task : program_.tasks) {
+      double seconds = 0, slows = 1;
+      std::int64_t launches = 1;
+      if (task.kind == TaskKind::Kernel) {
+        const Price price =
+            setting.costs->kernel(program_.kernel(task), plan.precision, program_.device);
+        seconds = price.time.value() / speed;
+        launches = price.launches;
+      } else {
+        const Transfer& transfer = program_.transfer(task);
+        seconds = setting.costs->transfer(transfer, plan.precision).time.value();
+        slows = links.inside_domain(transfer.group) ? setting.engine.slow_down_inside_node
+                                                    : setting.engine.slow_down_across_nodes;
+      }
+      seconds_.push_back(seconds);
+      lost_.push_back(seconds * (1 - 1 / slows));
+      launches_.push_back(launches);
+    }
+  }
+
+  const Program& program() const { return program_; }
+  std::size_t forward_end() const { return fragment_.forward.size(); }
+  const FragmentTask& fragment_task(std::size_t task) const {
+    return task < forward_end() ? fragment_.forward[task]
+                                : fragment_.backward[task - forward_end()];
+  }
+  double seconds(std::size_t task) const { return seconds_[task]; }
+  // Of the compute lane, while it runs.
+  double lost(std::size_t task) const { return lost_[task]; }
+  std::int64_t launches(std::size_t task) const { return launches_[task]; }
+  double dispatch() const { return dispatch_; }
+  bool computes(std::size_t task) const { return program_.tasks[task].lane == LaneId(0); }
+
+ private:
+  const Fragment& fragment_;
+  const Program program_;
+  const double dispatch_;
+  std::vector<double> seconds_, lost_;  // by task
+  std::vector<std::int64_t> launches_;
+};
+
+// Plays stretches of a program from any state: what each task's finish is, as a row over the state
+// at the start.
+class StretchPlay {
+ public:
+  // `direction`: the tasks of the direction that the stretch lies in.
+  StretchPlay(const PricedProgram& priced, const Stretch& direction, const Stretch& stretch)
+      : priced_(priced),
+        program_(priced.program()),
+        direction_(direction),
+        stretch_(stretch),
+        lanes_(program_.lanes.size(), std::nullopt),
+        finish_(stretch.end - stretch.first) {
+    find_crossing();
+  }
+
+  BlockWork play() {
+    BlockWork work;
+    for (std::size_t t = stretch_.first; t < stretch_.end; ++t) {
+      work.launches += priced_.launches(t);
+      LaneTimes start = start_of(t, work.launches);
+      if (priced_.computes(t)) {
+        for (const LaneTimes& slowed : slowed_starts(t)) raise(start, slowed);
+        work.compute_s += priced_.seconds(t);
+        kernels_.push_back(t);
+      }
+      LaneTimes finish = never();
+      raise(finish, start, priced_.seconds(t));
+      finish_[t - stretch_.first] = finish;
+      lanes_[program_.tasks[t].lane.index()] = t;
+    }
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+      if (const auto index = state_of(lane)) work.advance.rows[*index] = lane_row(lane);
+    }
+    raise(work.advance.rows[kHost], moment_of(kHost),
+          static_cast<double>(work.launches) * priced_.dispatch());
+    work.advance.rows[kBoundary] = boundary_row();
+    return work;
+  }
+
+  const LaneTimes& finish(std::size_t task) const { return finish_[task - stretch_.first]; }
+  bool contains(std::size_t task) const { return stretch_.first <= task && task < stretch_.end; }
+
+ private:
+  // Lanes beyond those that a state has room for are left free: nothing waits for them then.
+  static std::optional<std::size_t> state_of(std::size_t lane) {
+    if (lane == 0) return kCompute;
+    if (kFirstLane + lane - 1 >= kStateSize) return std::nullopt;
+    return kFirstLane + lane - 1;
+  }
+
+  LaneTimes lane_row(std::size_t lane) const {
+    if (lanes_[lane]) return finish(*lanes_[lane]);
+    const auto index = state_of(lane);
+    return index ? moment_of(*index) : never();
+  }
+
+  // The task of this direction that was the last to write, before a cut, what is read behind it.
+  std::optional<std::size_t> last_writer(std::size_t cut) const {
+    std::vector<std::optional<std::size_t>> written(program_.buffers.size());
+    const auto each = [&](std::size_t t, bool reads, const auto& see) {
+      const Task& task = program_.tasks[t];
+      const auto operands = program_.operands_of(task);
+      for (std::size_t o = 0; o < operands.size(); ++o) {
+        const bool does =
+            reads ? reads_operand(program_, task, o) : writes_operand(program_, task, o);
+        if (does) see(written[operands[o].index()]);
+      }
+    };
+    for (std::size_t t = direction_.first; t < cut; ++t) {
+      each(t, false, [&](auto& writer) { writer = t; });
+    }
+    std::optional<std::size_t> last;
+    for (std::size_t t = cut; t < direction_.end; ++t) {
+      each(t, true, [&](auto& writer) {
+        if (writer) last = std::max(last.value_or(0), *writer);
+      });
+      each(t, false, [&](auto& writer) { writer.reset(); });
+    }
+    return last;
+  }
+
+  void find_crossing() {
+    incoming_ = last_writer(stretch_.first);
+    outgoing_ = last_writer(stretch_.end);
+    if (!incoming_) return;
+    const Task& writer = program_.tasks[*incoming_];
+    const auto operands = program_.operands_of(writer);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (writes_operand(program_, writer, o)) boundary_.push_back(operands[o]);
+    }
+  }
+
+  bool reads_boundary(std::size_t t) const {
+    const Task& task = program_.tasks[t];
+    const auto operands = program_.operands_of(task);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (reads_operand(program_, task, o) && std::ranges::count(boundary_, operands[o]) > 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  LaneTimes boundary_row() const {
+    if (!outgoing_) return never();
+    if (contains(*outgoing_)) return finish(*outgoing_);
+    return outgoing_ == incoming_ ? moment_of(kBoundary) : never();
+  }
+
+  LaneTimes start_of(std::size_t t, std::int64_t launched) const {
+    const Task& task = program_.tasks[t];
+    LaneTimes start = lane_row(task.lane.index());
+    for (const TaskId wait : program_.waits_of(task)) {
+      if (contains(wait.index())) raise(start, finish(wait.index()));
+    }
+    if (reads_boundary(t)) raise(start, moment_of(kBoundary));
+    if (priced_.dispatch() > 0) {
+      raise(start, moment_of(kHost), static_cast<double>(launched) * priced_.dispatch());
+    }
+    return start;
+  }
+
+  // Collectives X_i .. X_j of one lane, the last of which kernel t waits for, run between the
+  // finish of what X_i waits for and the start of t, and slow the kernels that run then: however
+  // they overlap, the compute lane loses its share of their time.
+  std::vector<LaneTimes> slowed_starts(std::size_t t) const {
+    std::vector<LaneTimes> starts;
+    for (const TaskId wait : program_.waits_of(program_.tasks[t])) {
+      if (!contains(wait.index()) || priced_.lost(wait.index()) == 0) continue;
+      add_windows(t, wait.index(), starts);
+    }
+    return starts;
+  }
+
+  void add_windows(std::size_t t, std::size_t last, std::vector<LaneTimes>& starts) const {
+    const LaneId lane = program_.tasks[last].lane;
+    double lost = 0;
+    std::size_t x = last;
+    for (std::size_t size = 0; size < kSlowingWindow; ++size) {
+      lost += priced_.lost(x);
+      const auto before = task_before(x, lane);
+      add_window(t, x, before, lost, starts);
+      if (!before) return;
+      x = *before;
+    }
+  }
+
+  std::optional<std::size_t> task_before(std::size_t task, LaneId lane) const {
+    for (std::size_t t = task; t-- > stretch_.first;) {
+      if (program_.tasks[t].lane == lane) return t;
+    }
+    return std::nullopt;
+  }
+
+  void add_window(std::size_t t, std::size_t x, std::optional<std::size_t> before, double lost,
+                  std::vector<LaneTimes>& starts) const {
+    // They run after the last kernel that X_i waits for, and after what is ahead of X_i in its
+    // lane: kernels behind either, or that wait for it, do too.
+    std::optional<std::size_t> after;
+    for (const TaskId wait : program_.waits_of(program_.tasks[x])) {
+      if (contains(wait.index()) && priced_.computes(wait.index())) after = wait.index();
+    }
+    if (after) starts.push_back(slowed(finish(*after), *after + 1, t, lost));
+    if (!before) return;
+    if (const auto reader = first_waiting(*before, t)) {
+      starts.push_back(slowed(finish(*before), *reader, t, lost));
+    }
+  }
+
+  // The start of kernel t, where those from `first` on run between `from` and it.
+  LaneTimes slowed(const LaneTimes& from, std::size_t first, std::size_t t, double lost) const {
+    double work = 0;
+    for (const std::size_t k : kernels_) {
+      if (k >= first && k < t) work += priced_.seconds(k);
+    }
+    LaneTimes start = never();
+    raise(start, from, work + lost);
+    return start;
+  }
+
+  // The first kernel that waits for a task.
+  std::optional<std::size_t> first_waiting(std::size_t task, std::size_t end) const {
+    for (const std::size_t k : kernels_) {
+      if (k <= task || k >= end) continue;
+      for (const TaskId wait : program_.waits_of(program_.tasks[k])) {
+        if (wait.index() == task) return k;
+      }
+    }
+    return std::nullopt;
+  }
+
+  const PricedProgram& priced_;
+  const Program& program_;
+  const Stretch direction_, stretch_;
+  std::optional<std::size_t> incoming_, outgoing_;
+  std::vector<BufferId> boundary_;                 // what comes in
+  std::vector<std::optional<std::size_t>> lanes_;  // by lane: its last task so far
+  std::vector<LaneTimes> finish_;                  // by task of the stretch
+  std::vector<std::size_t> kernels_;               // of the compute lane, so far
+};
+
+}  // namespace meshwright
