@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <tuple>
 
 #include "costmodel/base/input_error.h"
 #include "planner/bound/plan_bound.h"
@@ -31,6 +32,11 @@ struct IsWorse {
     if (a.depth != b.depth) return a.depth < b.depth;
     const auto devices = [](const PlanChoices& c) { return c.dp * c.tp * c.pp; };
     if (devices(a.choices) != devices(b.choices)) return devices(a.choices) > devices(b.choices);
+    // Numbers first: texts take long to write.
+    const auto numbers = [](const PlanChoices& c) {
+      return std::tuple(c.dp, c.tp, c.pp, c.microbatch, c.virtual_stages, c.zero, c.bucket.value());
+    };
+    if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) > numbers(b.choices);
     return to_text(a.choices) > to_text(b.choices);
   }
 };
