@@ -140,20 +140,28 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
   return entry->second;
 }
 
-PlanBound Bounds::of(const PlanChoices& choices) { return played(choices, false); }
-
-PlanBound Bounds::of_any_state(const PlanChoices& choices) { return played(choices, true); }
-
-PlanBound Bounds::played(const PlanChoices& choices, bool any_state) {
-  PlanChoices plain = choices;
-  plain.recompute = {};
-  StagePlay play(*this, choices, std::get<BlockBounds>(blocks(choices)),
-                 std::get<BlockBounds>(blocks(plain)), any_state);
+PlanBound Bounds::of(const PlanChoices& choices) {
+  StagePlay play = stages_of(choices, false);
   const Bytes bytes = play.bytes() + setting_.memory.context;
   // Nobody wants to know how fast it is.
   if (room_ && bytes > *room_) return {Seconds(0), bytes, play.host_bytes()};
-  const double between = any_state ? setting_.step.step_s : between_steps(choices, setting_);
-  return {Seconds(play.step() * kRounding + between), bytes, play.host_bytes()};
+  const double step = play.step() * kRounding + between_steps(choices, setting_);
+  return {Seconds(step), bytes, play.host_bytes()};
+}
+
+Seconds Bounds::of_any_state(const PlanChoices& choices) {
+  return Seconds(stages_of(choices, true).step() * kRounding + setting_.step.step_s);
+}
+
+Bytes Bounds::bytes_of(const PlanChoices& choices) {
+  return stages_of(choices, true).bytes() + setting_.memory.context;
+}
+
+StagePlay Bounds::stages_of(const PlanChoices& choices, bool any_state) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  return StagePlay(*this, choices, std::get<BlockBounds>(blocks(choices)),
+                   std::get<BlockBounds>(blocks(plain)), any_state);
 }
 
 PlanBound Bounds::of_any(const PlanChoices& choices) {

@@ -31,6 +31,8 @@ struct BlockRun {
   bool recomputes = false;  // as the plan's first layers of a chunk do
 };
 
+class StagePlay;
+
 // Bounds plans without lowering them: stage by stage, from what their blocks cost. One device of
 // each stage stands for it, the first of its mesh, with the devices it transfers with.
 //
@@ -49,9 +51,11 @@ class Bounds {
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
   PlanBound of(const PlanChoices& choices);
-  // Of all plans that differ from it in how state is summed and shared out, zero and bucket, and
-  // need no less memory: time as if nothing were done for it.
-  PlanBound of_any_state(const PlanChoices& choices);
+  // The time of all plans that differ from it in how state is summed and shared out, zero and
+  // bucket: as if nothing were done for it.
+  Seconds of_any_state(const PlanChoices& choices);
+  // What the plan's fullest device needs at least.
+  Bytes bytes_of(const PlanChoices& choices);
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
@@ -81,7 +85,7 @@ class Bounds {
     double all = 0, layer = 0;
   };
   const SampleSeconds& sample(const PlanChoices& choices, std::int64_t microbatch);
-  PlanBound played(const PlanChoices& choices, bool any_state);
+  StagePlay stages_of(const PlanChoices& choices, bool any_state);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
   Prices& prices_of(const PlanChoices& choices);
   double send_price(Prices& prices, const PlanChoices& choices, std::int64_t from, std::int64_t to,

@@ -119,14 +119,32 @@ class Search {
       case Depth::Division:
         return bounds_.of_any(choices);
       case Depth::Schedule:
-        return {bounds_.of_any_state(space_.leanest(choices)).step, Bytes(), Bytes()};
+        return {bounds_.of_any_state(space_.leanest(choices)), Bytes(), Bytes()};
       case Depth::Offload:
+        return {bounds_.of_any_state(space_.leanest(choices)), least_bytes(choices), Bytes()};
       case Depth::Recompute:
-        return bounds_.of_any_state(space_.leanest(choices));
+        return of_recompute(space_.leanest(choices));
       case Depth::Plan:
         return bounds_.of(choices);
     }
     return {};
+  }
+
+  // Whatever is recomputed.
+  Bytes least_bytes(const PlanChoices& choices) {
+    std::optional<Bytes> least;
+    for (const PlanChoices& one : space_.recomputes(space_.leanest(choices))) {
+      if (!has_blocks(one)) continue;
+      const Bytes bytes = bounds_.bytes_of(one);
+      least = std::min(least.value_or(bytes), bytes);
+    }
+    return least.value_or(Bytes());
+  }
+
+  PlanBound of_recompute(const PlanChoices& choices) {
+    const Bytes bytes = bounds_.bytes_of(choices);
+    if (bytes > room()) return {Seconds(0), bytes, Bytes()};
+    return {bounds_.of_any_state(choices), bytes, Bytes()};
   }
 
   bool has_blocks(const PlanChoices& choices) {

@@ -1,6 +1,8 @@
 // What a search costs: CPU seconds of one thread, peak memory, and how far it comes.
 //
-//   search_speed [MODEL CLUSTER BATCH SEQUENCE [SOFTWARE [GAP]]]
+//   search_speed [MODEL CLUSTER BATCH SEQUENCE [SOFTWARE [GAP [KEY VALUE]...]]]
+//
+// KEY VALUE pin a choice.
 //
 // Without arguments: the cases that docs/search.md names, each with the software that such devices
 // are used with and with none. Prints one line for each.
@@ -23,6 +25,7 @@ struct Case {
   std::int64_t batch, sequence;
   std::string software;
   double gap = 0.01;
+  std::vector<meshwright::KeyValue> pins = {};
 };
 
 double cpu_seconds() {
@@ -48,6 +51,7 @@ void run(const Case& one) {
   SearchQuestion question{.batch = {one.batch, one.sequence, precision},
                           .defaults = choices_of(bench.setting.defaults, precision)};
   question.gap = one.gap;
+  question.pins = one.pins;
   question.most_simulated = 50;
   const SearchResult result = search(question, bench.setting);
   const double seconds = cpu_seconds() - start;
@@ -77,8 +81,11 @@ void run(const Case& one) {
 
 int main(int argc, char** argv) {
   if (argc > 4) {
-    run({argv[1], argv[2], std::atoll(argv[3]), std::atoll(argv[4]),
-         argc > 5 ? argv[5] : "megatron-core", argc > 6 ? std::atof(argv[6]) : 0.01});
+    Case one{argv[1], argv[2], std::atoll(argv[3]), std::atoll(argv[4]), "megatron-core"};
+    if (argc > 5) one.software = argv[5];
+    if (argc > 6) one.gap = std::atof(argv[6]);
+    for (int i = 7; i + 1 < argc; i += 2) one.pins.push_back({argv[i], argv[i + 1]});
+    run(one);
     return 0;
   }
   for (const char* software : {"megatron-core", "none"}) {
