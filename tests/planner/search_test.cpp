@@ -47,6 +47,20 @@ SmallCase draw_case(RandomChoices& random) {
   return one;
 }
 
+// About what some plan needs, so that some fit and others do not.
+std::optional<Bytes> draw_memory(RandomChoices& random, const SearchQuestion& question,
+                                 const Setting& setting) {
+  PlanChoices choices = question.defaults;
+  choices.tp = random.one_of<std::int64_t>({1, 2});
+  choices.microbatch = random.one_of<std::int64_t>({1, 2});
+  const auto made = plan_of(choices, question.batch, setting);
+  if (!std::holds_alternative<Plan>(made)) return std::nullopt;
+  const Report report = predict(std::get<Plan>(made), setting).report;
+  const double share = random.one_of<double>({0.4, 0.6, 0.75, 0.9, 1.0});
+  const Bytes needed = Report::needed(report.fullest());
+  return Bytes(static_cast<std::int64_t>(share * static_cast<double>(needed.value())));
+}
+
 // Pins until few enough plans are left to simulate them all.
 SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const Setting& setting) {
   SearchQuestion question{
@@ -55,17 +69,17 @@ SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const 
   question.gap = 0;
   question.most_simulated = 100'000;
   question.top = 3;
-  if (random.yes(0.3)) {
-    const std::int64_t capacity = setting.cluster.node_types.front().device.memory.value.value();
-    question.max_memory = Bytes(capacity / random.one_of<std::int64_t>({2, 4, 8, 16, 24}));
-  }
+  if (random.yes(0.7)) question.max_memory = draw_memory(random, question, setting);
   std::vector<KeyValue> pins = {{"bucket", random.one_of<std::string>({"25 MiB", "400 MiB"})},
                                 {"offload", "none"},
                                 {"zero", random.one_of<std::string>({"0", "1", "2", "3"})},
                                 {"microbatch", random.one_of<std::string>({"1", "2"})},
                                 {"schedule", "1f1b"},
-                                {"recompute", random.one_of<std::string>({"none", "full"})},
                                 {"pp", random.one_of<std::string>({"1", "2"})}};
+  // Half of them leave what is kept open.
+  if (random.yes()) {
+    pins.push_back({"recompute", random.one_of<std::string>({"none", "full"})});
+  }
   while (all_plans(question, setting).size() > 300 && !pins.empty()) {
     const std::size_t next = random.one_of<std::size_t>([&] {
       std::vector<std::size_t> indices(pins.size());
