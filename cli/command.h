@@ -10,6 +10,8 @@ namespace meshwright {
 void add_model_command(Command& program, Session& session);
 void add_cluster_command(Command& program, Session& session);
 void add_simulate_command(Command& program, Session& session);
+void add_compare_command(Command& program, Session& session);
+void add_explain_command(Command& program, Session& session);
 void add_run_command(Command& program, Session& session);
 void add_benchmark_command(Command& program, Session& session);
 void add_profile_command(Command& program, Session& session);

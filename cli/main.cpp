@@ -86,6 +86,8 @@ int run(int argc, char** argv) {
   add_model_command(program, session);
   add_cluster_command(program, session);
   add_simulate_command(program, session);
+  add_compare_command(program, session);
+  add_explain_command(program, session);
   add_run_command(program, session);
   add_benchmark_command(program, session);
   add_profile_command(program, session);

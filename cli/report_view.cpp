@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/difference_text.h"
 #include "cli/text_table.h"
 
 namespace meshwright {
@@ -102,27 +103,6 @@ std::string figures_text(const Report& report) {
       to_text(report.step), count_to_text(std::llround(report.tokens_per_s)),
       count_to_text(std::llround(tokens_per_device(report))), flops_per_device(report) / 1e12,
       percent(report.mfu), full, percent(report.hfu), percent(report.bubble));
-}
-
-struct NamedBytes {
-  std::string name;
-  Bytes bytes;
-  char letter;
-};
-
-// What a device needs at its peak; with what the allocator keeps it adds up to what is needed.
-std::vector<NamedBytes> memory_parts(const DeviceReport& device) {
-  static constexpr std::string_view kLetters = "WGOATK";
-  std::vector<NamedBytes> parts;
-  for (std::size_t i = 0; i < kComponents; ++i) {
-    parts.push_back(
-        {std::string(to_text(static_cast<Component>(i))), device.by_component[i], kLetters[i]});
-  }
-  parts.push_back({"context", device.context, 'C'});
-  parts.push_back({"communicators", device.communicators, 'C'});
-  const Bytes kept = device.reserved - total(device.by_component);
-  parts.push_back({"kept by the allocator", std::max(kept, 0_B), 'r'});
-  return parts;
 }
 
 std::string layers_text(const Report& report) {
@@ -249,14 +229,6 @@ Json device_json(const DeviceReport& device) {
           {"parts_s", parts_json(device.parts)}};
 }
 
-// "+ 1.5 GiB", "- 3 ms".
-template <class Q>
-std::string difference(Q now, Q then) {
-  const double change = now / then - 1;
-  if (now == then || std::abs(change) < 1e-9) return "same";
-  return now > then ? "+ " + to_text(now - then) : "- " + to_text(then - now);
-}
-
 }  // namespace
 
 std::int64_t report_devices(const Report& report) {
@@ -272,6 +244,20 @@ double tokens_per_device(const Report& report) {
 double flops_per_device(const Report& report) {
   if (report.step == Seconds(0)) return 0;
   return report.model_flops / report.step.value() / static_cast<double>(report_devices(report));
+}
+
+std::vector<NamedBytes> memory_parts(const DeviceReport& device) {
+  static constexpr std::string_view kLetters = "WGOATK";
+  std::vector<NamedBytes> parts;
+  for (std::size_t i = 0; i < kComponents; ++i) {
+    parts.push_back(
+        {std::string(to_text(static_cast<Component>(i))), device.by_component[i], kLetters[i]});
+  }
+  parts.push_back({"context", device.context, 'C'});
+  parts.push_back({"communicators", device.communicators, 'C'});
+  const Bytes kept = device.reserved - total(device.by_component);
+  parts.push_back({"kept by the allocator", std::max(kept, 0_B), 'r'});
+  return parts;
 }
 
 std::string report_text(const Report& report) {
@@ -356,8 +342,8 @@ std::string knobs_text(const Report& report, const std::vector<KnobPrice>& knobs
     }
     const Bytes then = Report::needed(knob.report->fullest());
     rows.push_back({knob.name, to_text(knob.report->step),
-                    difference(knob.report->step, report.step), to_text(then),
-                    difference(then, needed), std::string(to_text(knob.report->fits))});
+                    difference_text(knob.report->step, report.step), to_text(then),
+                    difference_text(then, needed), std::string(to_text(knob.report->fits))});
   }
   return fmt::format(
       "\nthe price of each choice: the step and the fullest device's memory, simulated\n{}{}",

@@ -14,6 +14,14 @@ std::int64_t report_devices(const Report& report);
 double tokens_per_device(const Report& report);
 double flops_per_device(const Report& report);  // of the model, as MFU counts them
 
+struct NamedBytes {
+  std::string name;
+  Bytes bytes;
+  char letter;
+};
+// What a device needs at its peak; with what the allocator keeps it adds up to what is needed.
+std::vector<NamedBytes> memory_parts(const DeviceReport& device);
+
 // As a person reads it: whether it fits, figures, the time budget of the device that finishes last,
 // the memory of the fullest and of each stage, and what limits the step.
 std::string report_text(const Report& report);

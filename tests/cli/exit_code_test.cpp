@@ -9,7 +9,8 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<std::string> kSubcommands = {"model",     "cluster", "simulate", "run",
+const std::vector<std::string> kSubcommands = {"model",     "cluster", "simulate",
+                                               "compare",   "explain", "run",
                                                "benchmark", "profile", "validate"};
 
 // The commands a help text shows: "Example: meshwright ...", or "Examples: ..." and the lines below

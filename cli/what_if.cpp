@@ -1,0 +1,98 @@
+#include "cli/what_if.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "costmodel/base/input_error.h"
+
+namespace meshwright {
+namespace {
+
+class FasterKernels : public CostModel {
+ public:
+  FasterKernels(std::shared_ptr<const CostModel> costs, double times)
+      : costs_(std::move(costs)), times_(times) {}
+
+  Price kernel(const Kernel& kernel, Precision precision, DeviceId device) const override {
+    Price price = costs_->kernel(kernel, precision, device);
+    price.time = price.time / times_;
+    return price;
+  }
+  Price transfer(const Transfer& transfer, Precision precision) const override {
+    return costs_->transfer(transfer, precision);
+  }
+  Price host_copy(const HostCopy& copy, Precision precision, DeviceId device) const override {
+    return costs_->host_copy(copy, precision, device);
+  }
+
+ private:
+  std::shared_ptr<const CostModel> costs_;
+  double times_;
+};
+
+// With twice the bandwidth of every level of that name.
+Cluster with_faster_links(Cluster cluster, const std::string& name) {
+  const auto faster = [&](LinkLevel& level) {
+    if (level.name == name) level.bandwidth.value = level.bandwidth.value * 2.0;
+  };
+  for (LinkLevel& level : cluster.network) faster(level);
+  for (NodeType& type : cluster.node_types) {
+    for (LinkLevel& level : type.levels) faster(level);
+    if (const auto own = type.network_bandwidth.find(name); own != type.network_bandwidth.end()) {
+      own->second.value = own->second.value * 2.0;
+    }
+  }
+  for (DeviceException& exception : cluster.exceptions) {
+    if (const auto own = exception.bandwidth.find(name); own != exception.bandwidth.end()) {
+      own->second = own->second * 2.0;
+    }
+  }
+  return cluster;
+}
+
+Cluster with_faster_hosts(Cluster cluster) {
+  for (NodeType& type : cluster.node_types) {
+    if (type.host) type.host->bandwidth.value = type.host->bandwidth.value * 2.0;
+  }
+  return cluster;
+}
+
+// Each once, innermost first.
+std::vector<std::string> level_names(const Cluster& cluster) {
+  std::vector<std::string> names;
+  for (const LevelId id : levels(cluster)) {
+    const std::string& name = level(cluster, id).name;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+WhatIfs what_if(const Plan& plan, const Report& report, const AskedSetting& asked) {
+  Profile profile = asked.profile;
+  profile.transfers.clear();
+  profile.links.clear();
+  const auto step_on = [&](const Cluster& cluster) {
+    const Setting setting = make_setting(asked.model, cluster, asked.software, asked.fits, profile);
+    return predict(plan, setting).report.step;
+  };
+  WhatIfs result{.step = profile == asked.profile ? report.step : step_on(asked.cluster)};
+  for (const std::string& name : level_names(asked.cluster)) {
+    result.rows.push_back({fmt::format("twice the bandwidth of {}", printable(name)),
+                           step_on(with_faster_links(asked.cluster, name))});
+  }
+  if (report.host) {
+    result.rows.push_back(
+        {"twice the bandwidth to the hosts", step_on(with_faster_hosts(asked.cluster))});
+  }
+  Setting faster = make_setting(asked.model, asked.cluster, asked.software, asked.fits, profile);
+  faster.costs = std::make_shared<FasterKernels>(faster.costs, kFasterKernels);
+  result.rows.push_back(
+      {fmt::format("kernels {} times as fast", kFasterKernels), predict(plan, faster).report.step});
+  return result;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/setting_option.h"
+#include "simulator/plan/plan.h"
+#include "simulator/report/report.h"
+
+namespace meshwright {
+
+// Something about the cluster that is better, and what this very plan would then take.
+struct WhatIf {
+  std::string change;  // in words: "twice the bandwidth of nvlink"
+  Seconds step;
+};
+
+inline constexpr double kFasterKernels = 1.1;
+
+// Twice the bandwidth of each level of links, and of the hosts' where anything is offloaded;
+// kernels that are faster by a tenth. Times of a profile know nothing of faster links, so that the
+// rows are relative to what they begin with: the step without measured transfers.
+struct WhatIfs {
+  Seconds step;
+  std::vector<WhatIf> rows;
+};
+WhatIfs what_if(const Plan& plan, const Report& report, const AskedSetting& asked);
+
+}  // namespace meshwright
