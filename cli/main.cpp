@@ -85,6 +85,7 @@ int run(int argc, char** argv) {
   program.needs_subcommand();
   add_model_command(program, session);
   add_cluster_command(program, session);
+  add_plan_command(program, session);
   add_simulate_command(program, session);
   add_compare_command(program, session);
   add_explain_command(program, session);
@@ -114,6 +115,8 @@ int run(int argc, char** argv) {
     return report(session, ExitCode::Numerical, error.what());
   } catch (const DeviceError& error) {
     return report(session, ExitCode::DeviceFailed, error.what());
+  } catch (const EndedWith& ended) {
+    return report(session, ended.code(), ended.what());
   } catch (const EndedBySignal& ended) {
     return report(session, static_cast<ExitCode>(128 + ended.signal()), ended.what());
   } catch (const std::system_error& error) {

@@ -16,13 +16,6 @@
 namespace meshwright {
 namespace {
 
-Precision precision_of(const PlanOptions& options, Precision otherwise) {
-  if (!options.precision) return otherwise;
-  if (const auto precision = parse_precision(*options.precision)) return *precision;
-  throw UsageError(fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8",
-                               printable(*options.precision)));
-}
-
 PlanChoices parse_choices(const PlanOptions& options, const PlanDefaults& defaults,
                           Precision precision) {
   try {
@@ -38,7 +31,7 @@ Plan read_file(const PlanOptions& options, const OpGraph& graph) {
     return given && *given != planned;
   };
   if (differ(options.global_batch, plan.global_batch) || differ(options.sequence, plan.sequence) ||
-      precision_of(options, plan.precision) != plan.precision) {
+      precision_from(options, plan.precision) != plan.precision) {
     throw UsageError(fmt::format(
         "{}: the plan has global batch {}, sequence {}, precision {}; leave these options out",
         printable(options.plan), plan.global_batch, plan.sequence, to_text(plan.precision)));
@@ -46,7 +39,64 @@ Plan read_file(const PlanOptions& options, const OpGraph& graph) {
   return plan;
 }
 
-// Reasons in one line. One that holds for several ops of a layer ("layout layers.*.q: kv_heads is
+}  // namespace
+
+void add_plan_options(Command& command, PlanOptions& options) {
+  command.text("--model", options.model, "A preset, a config.json, a folder or a graph file");
+  command.number("--global-batch", options.global_batch, "Samples of a step (of a short form)")
+      .positive();
+  command.number("--seq", options.sequence, "Sequence length (of a short form)").positive();
+  command.text(
+      "--precision", options.precision,
+      "bf16, fp16, fp32, fp8 or fp64 (of a short form; if not given, what the devices are\n"
+      "used in: bf16, fp16 or fp32)");
+}
+
+void require_given(const std::vector<std::pair<std::string, bool>>& options) {
+  for (const auto& [name, given] : options) {
+    if (!given) throw UsageError(fmt::format("{} is required (--help shows the usage)", name));
+  }
+}
+
+AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph, const PlanDefaults& defaults,
+                     Precision precision) {
+  if (!looks_like_choices(options.plan)) return read_file(options, graph);
+  precision = precision_from(options, precision);
+  const PlanChoices choices = parse_choices(options, defaults, precision);
+  return ShortForm{
+      choices,
+      {.global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
+       .sequence = sequence_or_default(options.sequence, graph),
+       .precision = precision}};
+}
+
+Precision precision_from(const PlanOptions& options, Precision otherwise) {
+  if (!options.precision) return otherwise;
+  if (const auto precision = parse_precision(*options.precision)) return *precision;
+  throw UsageError(fmt::format("--precision {}: expected bf16, fp16, fp32, fp64 or fp8",
+                               printable(*options.precision)));
+}
+
+Precision usual_precision(const Cluster& cluster) {
+  for (const Precision precision : {Precision::BF16, Precision::FP16}) {
+    if (std::ranges::all_of(cluster.node_types, [&](const NodeType& node) {
+          return node.device.peak.contains(precision);
+        })) {
+      return precision;
+    }
+  }
+  return Precision::FP32;
+}
+
+std::int64_t devices_needed(const AskedPlan& asked) {
+  if (const auto* plan = std::get_if<Plan>(&asked)) {
+    return static_cast<std::int64_t>(device_count(*plan));
+  }
+  const PlanChoices& choices = std::get<ShortForm>(asked).choices;
+  return checked_product({choices.dp, choices.tp, choices.pp});
+}
+
+// One that holds for several ops of a layer ("layout layers.*.q: kv_heads is
 // 8, ...") stands there once, with how many more it holds for.
 std::string reasons_text(const std::vector<std::string>& reasons) {
   std::vector<std::pair<std::string, std::string>> named;  // "layout layers.*.q", and why
@@ -73,56 +123,6 @@ std::string reasons_text(const std::vector<std::string>& reasons) {
     count = 0;
   }
   return fmt::format("{}", fmt::join(texts, "; "));
-}
-
-}  // namespace
-
-void add_plan_options(Command& command, PlanOptions& options) {
-  command.text("--model", options.model, "A preset, a config.json, a folder or a graph file");
-  command.number("--global-batch", options.global_batch, "Samples of a step (of a short form)")
-      .positive();
-  command.number("--seq", options.sequence, "Sequence length (of a short form)").positive();
-  command.text(
-      "--precision", options.precision,
-      "bf16, fp16, fp32, fp8 or fp64 (of a short form; if not given, what the devices are\n"
-      "used in: bf16, fp16 or fp32)");
-}
-
-void require_given(const std::vector<std::pair<std::string, bool>>& options) {
-  for (const auto& [name, given] : options) {
-    if (!given) throw UsageError(fmt::format("{} is required (--help shows the usage)", name));
-  }
-}
-
-AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph, const PlanDefaults& defaults,
-                     Precision precision) {
-  if (!looks_like_choices(options.plan)) return read_file(options, graph);
-  precision = precision_of(options, precision);
-  const PlanChoices choices = parse_choices(options, defaults, precision);
-  return ShortForm{
-      choices,
-      {.global_batch = options.global_batch.value_or(choices.dp * choices.microbatch * choices.pp),
-       .sequence = sequence_or_default(options.sequence, graph),
-       .precision = precision}};
-}
-
-Precision usual_precision(const Cluster& cluster) {
-  for (const Precision precision : {Precision::BF16, Precision::FP16}) {
-    if (std::ranges::all_of(cluster.node_types, [&](const NodeType& node) {
-          return node.device.peak.contains(precision);
-        })) {
-      return precision;
-    }
-  }
-  return Precision::FP32;
-}
-
-std::int64_t devices_needed(const AskedPlan& asked) {
-  if (const auto* plan = std::get_if<Plan>(&asked)) {
-    return static_cast<std::int64_t>(device_count(*plan));
-  }
-  const PlanChoices& choices = std::get<ShortForm>(asked).choices;
-  return checked_product({choices.dp, choices.tp, choices.pp});
 }
 
 const ShortForm& short_form_of(const AskedPlan& asked, const PlanOptions& options) {

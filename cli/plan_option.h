@@ -23,10 +23,10 @@ struct PlanOptions {
 // All but --plan, which a command may take more than once.
 void add_plan_options(Command& command, PlanOptions& options);
 inline constexpr auto kPlanAbout =
-    "A plan file or a short form: dp=2,tp=2,pp=2,zero=1,shard=2,microbatch=1,\n"
-    "schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
-    "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3,\n"
-    "offload=activations|optimizer|activations+optimizer,\n"
+    "A plan file or a short form: dp=2,tp=2,pp=2,place=tp:2+dp:2,zero=1,shard=2,\n"
+    "microbatch=1,schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
+    "sequence_parallel=true,recompute=selective|products|full|uniform:2|first:3|\n"
+    "drop:mlp.norm+mlp.act,offload=activations|optimizer|activations+optimizer,\n"
     "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
     "kernels=executor|flash|eager|unfused,\n"
     "gradients=fp32|bf16|fp16";
@@ -46,11 +46,17 @@ using AskedPlan = std::variant<ShortForm, Plan>;
 AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph, const PlanDefaults& defaults,
                      Precision precision);
 
+// What --precision says, or `otherwise`. Throws UsageError.
+Precision precision_from(const PlanOptions& options, Precision otherwise);
+
 // What people train in on such devices: bf16 where all compute in it, else fp16, else fp32.
 Precision usual_precision(const Cluster& cluster);
 
 // How many devices the plan needs, before a cluster is there to check it against.
 std::int64_t devices_needed(const AskedPlan& asked);
+
+// Reasons in one line, each once.
+std::string reasons_text(const std::vector<std::string>& reasons);
 
 // UsageError if a file is named.
 const ShortForm& short_form_of(const AskedPlan& asked, const PlanOptions& options);

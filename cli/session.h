@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "cli/exit_code.h"
+
 namespace meshwright {
 
 // What every subcommand gets from main.
@@ -29,6 +31,16 @@ class EndedBySignal : public std::runtime_error {
 
  private:
   int signal_;
+};
+
+// What was found is printed, and there is something to say about it: that exit code.
+class EndedWith : public std::runtime_error {
+ public:
+  EndedWith(ExitCode code, const char* why) : std::runtime_error(why), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
 };
 
 // Results go to standard output, whole and checked; everything else goes to standard error.

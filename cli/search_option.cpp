@@ -1,0 +1,176 @@
+#include "cli/search_option.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <thread>
+
+#include "cli/cluster_option.h"
+#include "cli/model_option.h"
+#include "costmodel/base/input_error.h"
+
+namespace meshwright {
+namespace {
+
+constexpr double kDay = 86'400;
+
+std::string without_blanks(std::string_view text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == text.npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
+}
+
+// "tp=8,pp=4" is two.
+std::vector<KeyValue> pairs_from(const char* option, const std::vector<std::string>& texts,
+                                 bool need_value) {
+  std::vector<KeyValue> pairs;
+  for (const std::string& text : texts) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const auto comma = std::min(text.find(',', at), text.size());
+      const std::string part = without_blanks(text.substr(at, comma - at));
+      const auto equals = part.find('=');
+      const bool has_value = equals != part.npos && equals + 1 < part.size();
+      if (equals == 0 || part.empty() || (equals != part.npos && !has_value) ||
+          (need_value && !has_value)) {
+        throw UsageError(fmt::format("{} {}: expected {}", option, printable(text),
+                                     need_value
+                                         ? "a key with a value such as tp=8"
+                                         : "a key such as offload, or with a value: zero=3"));
+      }
+      pairs.push_back(
+          {without_blanks(part.substr(0, equals)),
+           has_value ? std::optional(without_blanks(part.substr(equals + 1))) : std::nullopt});
+      at = comma + 1;
+    }
+  }
+  return pairs;
+}
+
+Objective objective_from(const std::string& text) {
+  if (text == "time") return Objective::Time;
+  return text == "devices" ? Objective::Devices : Objective::TimePerToken;
+}
+
+// The seconds until a day begins, or that so many days have: "45 days", "45d".
+double seconds_until(const std::string& text, double now) {
+  int year = 0, month = 0, day = 0, end = 0;
+  if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3 &&
+      static_cast<std::size_t>(end) == text.size() && is_date(text)) {
+    struct tm parts {};
+    parts.tm_year = year - 1900;
+    parts.tm_mon = month - 1;
+    parts.tm_mday = day;
+    return static_cast<double>(::timegm(&parts)) - now;
+  }
+  double days = 0;
+  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), days);
+  const std::string unit(after, text.data() + text.size());
+  if (error == std::errc() && (unit == "d" || unit == " days") && days > 0 && days < 1e6) {
+    return days * kDay;
+  }
+  throw UsageError(
+      fmt::format("--deadline {}: expected a day such as 2030-12-31, or \"45 days\" from now",
+                  printable(text)));
+}
+
+// So long may a step take. Failures count as if all devices of the cluster were used.
+Seconds longest_step_for(const std::string& deadline, const std::optional<TokenBudget>& budget,
+                         const BatchChoice& batch, double now) {
+  if (!budget) throw UsageError("--deadline: needs --tokens");
+  const double left = seconds_until(deadline, now);
+  if (left <= 0) throw UsageError(fmt::format("--deadline {}: is over", printable(deadline)));
+  const double useful = left * useful_share(*budget, budget->devices_there);
+  if (useful <= 0) throw UsageError("--failures-per-day: so many that nothing is ever trained");
+  return Seconds(useful * static_cast<double>(batch.global_batch) *
+                 static_cast<double>(batch.sequence) / budget->tokens);
+}
+
+Bytes memory_from(const std::string& text) {
+  const auto bytes = parse_quantity<Bytes>(text);
+  if (bytes && *bytes > Bytes(0)) return *bytes;
+  throw UsageError(
+      fmt::format("--max-memory {}: expected {}", printable(text), expected_text<Bytes>()));
+}
+
+std::size_t threads_from(const std::optional<std::int64_t>& asked) {
+  if (asked) return static_cast<std::size_t>(*asked);
+  return std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+}
+
+BatchChoice batch_from(const SettingOptions& options, const AskedSetting& asked) {
+  const Precision precision = precision_from(options.plan, usual_precision(asked.cluster));
+  require_precision(asked.cluster, precision);
+  return {.global_batch = *options.plan.global_batch,
+          .sequence = sequence_or_default(options.plan.sequence, asked.graph),
+          .precision = precision};
+}
+
+}  // namespace
+
+void add_search_options(Command& command, SearchOptions& options) {
+  command
+      .text("--objective", options.objective,
+            "time: of a step; tokens-per-device: the most tokens/s of each device;\n"
+            "money: the same, since every device costs as much; devices: the fewest")
+      .with_default()
+      .one_of({"time", "tokens-per-device", "money", "devices"});
+  command.text("--deadline", options.deadline,
+               "A day such as 2030-12-31, or \"45 days\": no step may take longer than --tokens\n"
+               "by then allow (with --objective devices: how many devices that takes)");
+  command.repeated("--pin", options.pins,
+                   "A choice that is made: tp=8, or several: tp=8,pp=4 (may be repeated)");
+  command.repeated("--forbid", options.forbids,
+                   "A choice that is not to be made: zero=3, or all but its default: offload\n"
+                   "(may be repeated)");
+  command.text("--max-memory", options.max_memory, "As if no device had more, such as \"70 GiB\"");
+  command.flag("--allow-close", options.allow_close,
+               "Plans that are too close to call count as fitting");
+  command.text("--target", options.target,
+               "What is to run the plan: executor (`meshwright run`: its kernels, fp32 or fp64)");
+  command.number("--top", options.top, "How many plans are shown").with_default().between(1, 1000);
+  command
+      .number("--gap", options.gap,
+              "Search until the first plan is proven to be so close to the best")
+      .with_default()
+      .between(0, 1);
+  command.number("--threads", options.threads, "If not given, one for each core").between(1, 256);
+}
+
+void apply_target(const SearchOptions& search, SettingOptions& options) {
+  if (!search.target) return;
+  if (*search.target != "executor") {
+    throw UsageError(
+        fmt::format("--target {}: plans for other targets than executor cannot be made yet",
+                    printable(*search.target)));
+  }
+  if (!options.software) options.software = kOwnSoftware;
+  if (!options.plan.precision) options.plan.precision = "fp32";
+  if (*options.plan.precision == "fp32" || *options.plan.precision == "fp64") return;
+  throw UsageError(fmt::format("--target executor: runs fp32 and fp64, not {}",
+                               printable(*options.plan.precision)));
+}
+
+SearchQuestion question_from_options(const SearchOptions& options, const SettingOptions& setting,
+                                     const AskedSetting& asked,
+                                     const std::optional<TokenBudget>& budget, double now) {
+  const BatchChoice batch = batch_from(setting, asked);
+  SearchQuestion question{.batch = batch,
+                          .defaults = choices_of(asked.software.plan, batch.precision),
+                          .pins = pairs_from("--pin", options.pins, true),
+                          .forbids = pairs_from("--forbid", options.forbids, false),
+                          .allow_close = options.allow_close,
+                          .objective = objective_from(options.objective),
+                          .gap = options.gap,
+                          .top = static_cast<std::size_t>(options.top),
+                          .threads = threads_from(options.threads)};
+  if (options.target) question.pins.push_back({"kernels", "executor"});
+  if (options.max_memory) question.max_memory = memory_from(*options.max_memory);
+  if (options.deadline) {
+    question.longest_step = longest_step_for(*options.deadline, budget, batch, now);
+  }
+  return question;
+}
+
+}  // namespace meshwright

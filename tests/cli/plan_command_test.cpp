@@ -1,0 +1,268 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_program.h"
+
+namespace meshwright {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+const std::string kTask = " --model gpt2-tiny --cluster h100:2x2 --global-batch 8 --seq 64 ";
+// Where memory decides: 4 devices hold the model, and not all that its layers keep.
+const std::string kLarge =
+    " --model llama3-8b --cluster h100:1x4 --global-batch 8 --seq 8192 "
+    "--pin pp=1,microbatch=1 ";
+
+json planned(const std::string& options) {
+  const ProgramOutput output = run_program("plan --json " + options);
+  CAPTURE(options, output.err);
+  REQUIRE(output.exit_code == 0);
+  return json::parse(output.out);
+}
+
+double step_of(const json& plan) { return plan.at("report").at("step_s").get<double>(); }
+
+void check_refused(const std::string& options, int exit_code, const std::string& problem) {
+  const ProgramOutput output = run_program("plan " + options);
+  CAPTURE(options, output.err);
+  CHECK(output.exit_code == exit_code);
+  CHECK_THAT(output.err, Contains(problem));
+}
+
+// But for what the process used.
+json without_use(json document) {
+  for (const char* field : {"cpu_s", "wall_s", "peak_rss_bytes"}) document.erase(field);
+  return document;
+}
+
+}  // namespace
+
+TEST_CASE("the plans of a search are ranked, and each is what simulate makes of its choices") {
+  for (const std::string& task : {kTask, kTask + "--software none --precision fp32 "}) {
+    const json document = planned(task);
+    const json& plans = document.at("plans");
+    REQUIRE(!plans.empty());
+    double last = 0;
+    for (const json& plan : plans) {
+      const std::string choices = plan.at("choices");
+      const auto alone =
+          json::parse(run_program("simulate --json" + task + "--plan '" + choices + "'").out);
+      CAPTURE(choices);
+      CHECK(plan.at("report") == alone.at("report"));  // to the bit
+      CHECK(plan.at("report").at("fits") == "yes");
+      CHECK(plan.at("bound_s").get<double>() <= step_of(plan) * (1 + 1e-12));
+      CHECK(plan.at("gap").get<double>() ==
+            Approx(1 - plan.at("bound_s").get<double>() / step_of(plan)).margin(1e-12));
+      CHECK(step_of(plan) >= last);
+      last = step_of(plan);
+    }
+  }
+}
+
+TEST_CASE("the document of a search has the fields that scripts rely on") {
+  const json document = planned(kTask + "--all");
+  const double best = step_of(document.at("plans")[0]);
+  CHECK(document.at("bound_s").get<double>() <= best);
+  CHECK(document.at("gap").get<double>() ==
+        Approx(1 - document.at("bound_s").get<double>() / best).margin(1e-9));
+  CHECK(document.at("gap").get<double>() <= 0.01);
+  CHECK(document.at("complete") == true);
+  CHECK(document.at("space").contains("tp"));
+  CHECK(document.at("space_size").get<double>() > 100);
+  for (const char* count :
+       {"tuples", "bounded", "pruned_by_memory", "pruned_by_bound", "simulated", "close"}) {
+    CHECK(document.at("counts").at(count).get<int>() >= 0);
+  }
+  CHECK(document.at("software") == "megatron-core");
+  CHECK(document.at("precision") == "bf16");
+  CHECK(document.at("model").at("hash") ==
+        document.at("plans")[0].at("plan").at("model").at("hash"));
+  CHECK(document.at("cluster").at("hash").is_string());
+  CHECK(document.at("profile_hash").is_null());
+  for (const char* use : {"cpu_s", "wall_s", "peak_rss_bytes"}) {
+    CHECK(document.at(use).get<double>() > 0);
+  }
+  const json& candidates = document.at("candidates");
+  CHECK(!candidates.empty());
+  CHECK(document.at("candidates_capped") == false);
+  for (const json& candidate : candidates) {
+    CHECK(candidate.at("bound_s").get<double>() > 0);
+    CHECK(candidate.at("fate").is_string());
+  }
+  CHECK_FALSE(planned(kTask).contains("candidates"));
+}
+
+TEST_CASE("the same question has the same answer on any number of threads") {
+  const json one = planned(kTask + "--threads 1"), two = planned(kTask + "--threads 2");
+  CHECK(without_use(one) == without_use(two));
+  CHECK(without_use(one) == without_use(planned(kTask + "--threads 8")));
+}
+
+TEST_CASE("a saved plan is simulated to the bit, and pinning its choices finds it again") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "best.json").string();
+  const json best = planned(kTask + "--gap 0 --save " + file).at("plans")[0];
+  const json saved = json::parse(
+      run_program("simulate --json --model gpt2-tiny --cluster h100:2x2 --plan " + file).out);
+  CHECK(saved.at("report") == best.at("report"));
+  const json again =
+      planned(kTask + "--gap 0 --pin '" + best.at("choices").get<std::string>() + "'");
+  CHECK(again.at("plans")[0] == best);
+}
+
+TEST_CASE("pins and forbids are kept, and never make a plan faster") {
+  const double best = step_of(planned(kTask + "--gap 0").at("plans")[0]);
+  const json pinned = planned(kTask + "--gap 0 --pin tp=2,pp=2 --pin microbatch=2").at("plans");
+  for (const json& plan : pinned) {
+    CHECK_THAT(plan.at("choices").get<std::string>(),
+               Contains("tp=2,pp=2") && Contains("microbatch=2"));
+  }
+  CHECK(step_of(pinned[0]) >= best);
+  const json forbidden =
+      planned(kTask + "--gap 0 --pin dp=4 --forbid zero --forbid microbatch=1").at("plans");
+  for (const json& plan : forbidden) {
+    CHECK_THAT(plan.at("choices").get<std::string>(),
+               !Contains("zero=") && !Contains("microbatch=1,") && Contains("dp=4"));
+  }
+  CHECK(step_of(forbidden[0]) >= best);
+}
+
+TEST_CASE("less memory is never faster, and what fits has five percent to spare") {
+  const double all = step_of(planned(kLarge).at("plans")[0]);
+  const json tight = planned(kLarge + "--max-memory '60 GiB'");
+  const json& report = tight.at("plans")[0].at("report");
+  CHECK(report.at("step_s").get<double>() >= all * 0.99);
+  for (const json& device : report.at("devices")) {
+    CHECK(device.at("needed_bytes").get<double>() <= 0.95 * 60 * (std::int64_t{1} << 30));
+  }
+  CHECK_THAT(run_program("plan" + kLarge + "--max-memory '60 GiB'").out,
+             Contains("at most 60 GiB of each device"));
+}
+
+TEST_CASE("text starts with what was asked, then plans, proof and space") {
+  const std::string text =
+      run_program("plan" + kTask + "--pin dp=2 --tokens 1B --price-per-hour 2").out;
+  std::size_t at = 0;
+  for (const char* part :
+       {"gpt2-tiny on h100:2x2: 4 devices, bf16, global batch 8, sequence 64\n",
+        "software megatron-core (chosen for h100-sxm; --software list shows others)\n",
+        "wanted: the shortest step; pinned: dp=2\n", "step ", "tokens/s/device", "MFU", "to spare",
+        "days", "$", "\n1 ", "the first: dp=2,", "Proven: ", "Searched: ", "Space: "}) {
+    CAPTURE(part, text);
+    const auto found = text.find(part, at);
+    REQUIRE(found != std::string::npos);
+    at = found;
+  }
+}
+
+TEST_CASE("where nothing fits, the nearest is named and what would help") {
+  const std::string options =
+      "plan --model llama3-8b --cluster h100:1x1 --global-batch 4 --seq 4096 --forbid offload ";
+  const ProgramOutput text = run_program(options);
+  CHECK(text.exit_code == 10);
+  CHECK_THAT(text.out, Contains("Nothing fits.\nThe nearest is ") && Contains(" would do.") &&
+                           Contains("would fit"));
+  CHECK_THAT(text.err, Contains("no plan fits"));
+  const ProgramOutput output = run_program(options + "--json");
+  CHECK(output.exit_code == 10);
+  const json document = json::parse(output.out);
+  CHECK(document.at("plans").empty());
+  CHECK(document.at("gap").is_null());
+  const json& nearest = document.at("nearest");
+  CHECK(nearest.at("needs_bytes") > nearest.at("capacity_bytes"));
+  CHECK(nearest.at("choices").is_string());
+  bool more_nodes = false;
+  for (const json& remedy : document.at("would_fit")) {
+    more_nodes = more_nodes || remedy.at("change").get<std::string>().starts_with("on ");
+    CHECK(remedy.at("step_s").get<double>() > 0);
+  }
+  CHECK(more_nodes);
+  CHECK(json::parse(output.err).at("exit_code") == 10);
+}
+
+TEST_CASE("stopped early it prints the best so far, and the exit code says so") {
+  const std::string options =
+      "plan --model llama3-70b --cluster h100:64x8 --global-batch 1024 "
+      "--seq 8192 --gap 0 --time-limit 1 --json";
+  const ProgramOutput output = run_program(options);
+  CHECK(output.exit_code == 11);
+  const json document = json::parse(output.out);
+  CHECK(document.at("complete") == false);
+  CHECK(document.at("stopped") == true);
+  CHECK_THAT(json::parse(output.err).at("error").get<std::string>(), Contains("stopped early"));
+  const ProgramOutput interrupted = run_program(
+      "plan --model llama3-70b --cluster h100:64x8 --global-batch 1024 --seq 8192 --gap 0",
+      "timeout --foreground --preserve-status --signal INT 1 ");
+  CHECK(interrupted.exit_code == 11);
+  CHECK_THAT(interrupted.out, Contains("Stopped early"));
+}
+
+TEST_CASE("deadlines and objectives") {
+  const std::string tokens = kTask + "--tokens 1T ";
+  const json devices = planned(tokens + "--objective devices --deadline '3000 days'");
+  const double longest = 3000. * 86400 * 8 * 64 / 1e12;
+  CHECK(devices.at("longest_step_s").get<double>() == Approx(longest));
+  CHECK(step_of(devices.at("plans")[0]) <= longest);
+  CHECK(devices.at("plans")[0].at("report").at("days").get<double>() <= 3000);
+  const ProgramOutput late = run_program("plan --json" + tokens + "--deadline 1d");
+  CHECK(late.exit_code == 10);
+  CHECK(json::parse(late.out).at("fastest").at("step_s").get<double>() > 86400. * 8 * 64 / 1e12);
+  CHECK_THAT(run_program("plan" + tokens + "--deadline 1d").out,
+             Contains("No plan meets the deadline: a step may take 44.24 us"));
+  const auto per_device = [](const json& document) {
+    return document.at("plans")[0].at("report").at("tokens_per_s_per_device").get<double>();
+  };
+  CHECK(per_device(planned(kTask + "--objective tokens-per-device --gap 0")) >=
+        per_device(planned(kTask + "--gap 0")));
+  CHECK(planned(kTask + "--objective money --gap 0").at("plans")[0] ==
+        planned(kTask + "--objective tokens-per-device --gap 0").at("plans")[0]);
+}
+
+TEST_CASE("the front has less memory and more time from point to point") {
+  const json front = planned(kTask + "--pareto --pin dp=4").at("pareto");
+  REQUIRE(!front.empty());
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    CHECK(front[i].at("needed_bytes") < front[i - 1].at("needed_bytes"));
+    CHECK(front[i].at("step_s") > front[i - 1].at("step_s"));
+  }
+  CHECK_THAT(run_program("plan" + kTask + "--pareto --pin dp=4").out,
+             Contains("Time against memory: "));
+}
+
+TEST_CASE("a plan for the executor runs") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "best.json").string();
+  const json document = planned(
+      "--model gpt2-tiny --cluster h100:1x2 --global-batch 4 --seq 16 "
+      "--pin dp=2 --target executor --save " +
+      file);
+  CHECK(document.at("precision") == "fp32");
+  CHECK(document.at("software") == "meshwright");
+  CHECK(run_program("run --model gpt2-tiny --steps 1 --quiet --plan " + file).exit_code == 0);
+  check_refused(kTask + "--target executor --precision bf16", 2, "runs fp32 and fp64, not bf16");
+  check_refused(kTask + "--target megatron-lm", 2, "cannot be made yet");
+}
+
+TEST_CASE("what cannot be asked is refused in words") {
+  check_refused("--model gpt2-tiny --cluster h100", 2, "--global-batch is required");
+  check_refused(kTask + "--pin tp=2,pp=4", 2,
+                "--pin tp=2, pp=4: dp x tp x pp = 8 devices, but the cluster has 4 (without --pin "
+                "tp=2: dp=");
+  check_refused(kTask + "--pin dp=3", 2, "a global batch of 8 cannot be cut into dp=3");
+  check_refused(kTask + "--pin tp", 2, "--pin tp: expected a key with a value such as tp=8");
+  check_refused(kTask + "--pin tp=two", 2, "tp: expected a whole number");
+  check_refused(kTask + "--pin horse=2", 2, "unknown key \"horse\"");
+  check_refused(kTask + "--forbid horse", 2, "horse");
+  check_refused(kTask + "--forbid zero=", 2, "--forbid zero=: expected a key such as offload");
+  check_refused(kTask + "--max-memory much", 2, "--max-memory much: expected a size such as");
+  check_refused(kTask + "--deadline 2030-01-01", 2, "--deadline: needs --tokens");
+  check_refused(kTask + "--tokens 1T --deadline tomorrow", 2,
+                "--deadline tomorrow: expected a day");
+  check_refused(kTask + "--tokens 1T --deadline 2020-01-01", 2, "--deadline 2020-01-01: is over");
+  check_refused(kTask + "--objective speed", 2, "--objective");
+  check_refused(kTask + "--save /dev/null/x", 44, "/dev/null/x");
+}
+
+}  // namespace meshwright
