@@ -54,13 +54,12 @@ Bytes capacity_of(const SearchQuestion& question, const Setting& setting) {
 class Search {
  public:
   Search(const SearchQuestion& question, const Setting& setting,
-         const std::function<void(const SearchProgress&)>& progress, std::stop_token stop,
-         bool offloads_activations)
+         const std::function<void(const SearchProgress&)>& progress, std::stop_token stop)
       : question_(question),
         setting_(setting),
         progress_(progress),
         stop_(std::move(stop)),
-        space_(question, setting, offloads_activations),
+        space_(question, setting),
         capacity_(capacity_of(question, setting)),
         bounds_(question.batch, setting, room()) {}
 
@@ -365,12 +364,7 @@ std::string_view to_text(Fate fate) {
 SearchResult search(const SearchQuestion& question, const Setting& setting,
                     const std::function<void(const SearchProgress&)>& progress,
                     std::stop_token stop) {
-  SearchResult result = Search(question, setting, progress, stop, false).run();
-  // Where nothing fits otherwise.
-  const bool fits = !result.plans.empty() || !result.complete;
-  if (fits || !result.problems.empty()) return result;
-  SearchResult offloading = Search(question, setting, progress, stop, true).run();
-  return offloading.plans.empty() ? std::move(result) : std::move(offloading);
+  return Search(question, setting, progress, std::move(stop)).run();
 }
 
 }  // namespace meshwright

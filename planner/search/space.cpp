@@ -88,10 +88,8 @@ std::vector<PlanChoices> each(const PlanChoices& from, const std::vector<Value>&
 
 }  // namespace
 
-SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting,
-                         bool offloads_activations)
-    : offloads_activations_(offloads_activations),
-      batch_(question.batch),
+SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
+    : batch_(question.batch),
       setting_(setting),
       base_(question.defaults),
       plain_(question.defaults),
@@ -277,13 +275,15 @@ std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) con
                                    [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
 }
 
+// Activations only where a stage has one chunk: with more, copies of many chunks queue up, and
+// bounds say little about how long.
 std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const {
   struct Offload {
     bool activations, optimizer;
   };
   std::vector<Offload> offloads = {{false, false}};
   if (has_host_) offloads.push_back({false, true});
-  if (has_host_ && offloads_activations_) {
+  if (has_host_ && partial.virtual_stages == 1) {
     offloads.push_back({true, false});
     offloads.push_back({true, true});
   }
@@ -356,8 +356,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("bucket", std::move(buckets));
   std::vector<std::string> offloads = {"none"};
   if (has_host_) offloads.push_back("optimizer");
-  if (has_host_ && offloads_activations_) {
-    offloads.insert(offloads.end(), {"activations", "activations+optimizer"});
+  if (has_host_) {
+    offloads.insert(offloads.end(),
+                    {"activations and activations+optimizer with one chunk a stage"});
   }
   add("offload", std::move(offloads));
   return keys;

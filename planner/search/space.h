@@ -17,9 +17,7 @@ namespace meshwright {
 class SearchSpace {
  public:
   // InputError for pins and forbids that cannot be read.
-  // Activations are offloaded only where that is asked for: their copies hide behind computing or
-  // do not, and bounds say little about which.
-  SearchSpace(const SearchQuestion& question, const Setting& setting, bool offloads_activations);
+  SearchSpace(const SearchQuestion& question, const Setting& setting);
 
   std::vector<PlanChoices> meshes() const;                               // dp, tp, pp
   std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
@@ -49,7 +47,6 @@ class SearchSpace {
   std::vector<PlanChoices> allowed(std::string_view key, std::vector<PlanChoices> values) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
 
-  const bool offloads_activations_;
   const BatchChoice batch_;
   const Setting& setting_;
   PlanChoices base_;         // defaults with all pins

@@ -15,7 +15,7 @@ namespace {
 
 // All plans of a space, one after the other.
 std::vector<PlanChoices> all_plans(const SearchQuestion& question, const Setting& setting) {
-  const SearchSpace space(question, setting, false);
+  const SearchSpace space(question, setting);
   Bounds bounds(question.batch, setting);
   std::vector<PlanChoices> plans;
   for (const PlanChoices& mesh : space.meshes())
