@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <queue>
 #include <tuple>
@@ -77,6 +78,8 @@ class Search {
       }
       report_progress();
     }
+    prove();
+    add_alternatives();
     finish();
     return std::move(result_);
   }
@@ -84,13 +87,15 @@ class Search {
  private:
   double cost_of(const PlanChoices& choices, Seconds step) const {
     const auto devices = static_cast<double>(choices.dp * choices.tp * choices.pp);
+    const double longest = question_.longest_step ? question_.longest_step->value() : 0;
     switch (question_.objective) {
       case Objective::Time:
         return step.value();
       case Objective::TimePerToken:
         return step.value() * devices;
       case Objective::Devices:
-        return devices;
+        // Of plans with as many devices the fastest: its step is a part of one device.
+        return devices + 0.5 * (longest > 0 ? std::min(1.0, step.value() / longest) : 0);
     }
     return step.value();
   }
@@ -105,7 +110,13 @@ class Search {
     return Bytes(static_cast<std::int64_t>(static_cast<double>(capacity_.value()) * share));
   }
 
-  bool is_proven() const { return best_ && open_.top().cost >= (1 - question_.gap) * *best_; }
+  // What nothing open may cost less than.
+  double enough() const {
+    if (question_.objective != Objective::Devices) return (1 - question_.gap) * *best_;
+    return *best_ - question_.gap * (*best_ - std::floor(*best_));
+  }
+
+  bool is_proven() const { return best_ && open_.top().cost >= enough(); }
 
   PlanBound bound_of(Depth depth, const PlanChoices& choices) {
     switch (depth) {
@@ -129,15 +140,23 @@ class Search {
     return {};
   }
 
-  // Whatever is recomputed.
-  Bytes least_bytes(const PlanChoices& choices) {
+  // Of plans that are not decided yet the one that needs least.
+  PlanChoices leanest_of(const PlanChoices& choices, Depth depth) {
+    PlanChoices lean = space_.leanest(choices);
+    if (depth == Depth::Recompute) return lean;
     std::optional<Bytes> least;
     for (const PlanChoices& one : space_.recomputes(space_.leanest(choices))) {
       if (!has_blocks(one)) continue;
       const Bytes bytes = bounds_.bytes_of(one);
-      least = std::min(least.value_or(bytes), bytes);
+      if (least && *least <= bytes) continue;
+      least = bytes;
+      lean = one;
     }
-    return least.value_or(Bytes());
+    return lean;
+  }
+
+  Bytes least_bytes(const PlanChoices& choices) {
+    return bounds_.bytes_of(leanest_of(choices, Depth::Offload));
   }
 
   PlanBound of_recompute(const PlanChoices& choices) {
@@ -189,7 +208,11 @@ class Search {
   void drop(const Node& node, Fate fate) {
     if (fate == Fate::PrunedByMemory) {
       ++result_.counts.pruned_by_memory;
-      note_nearest(node.choices, node.bound.bytes);
+      if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
+        const bool decided = node.depth == Depth::Plan;
+        note_nearest(decided ? node.choices : leanest_of(node.choices, node.depth),
+                     node.bound.bytes);
+      }
     } else {
       ++result_.counts.pruned_by_bound;
     }
@@ -298,15 +321,47 @@ class Search {
     progress_(now);
   }
 
-  void finish() {
+  void prove() {
     double least = best_.value_or(0);
     if (!open_.empty()) least = best_ ? std::min(least, open_.top().cost) : open_.top().cost;
-    result_.complete = best_ ? least >= (1 - question_.gap) * *best_ : open_.empty();
-    if (best_) {
-      result_.gap = 1 - least / *best_;
-      result_.bound = Seconds(best_step_->value() * (least / *best_));
-      result_.nearest.reset();
+    result_.complete = best_ ? least >= enough() : open_.empty();
+    if (!best_) return;
+    result_.gap = 1 - least / *best_;
+    result_.bound = Seconds(best_step_->value() * (least / *best_));
+  }
+
+  // Some more plans to choose from, where the proof left few: the next by their bounds.
+  void add_alternatives() {
+    constexpr std::size_t kAlternatives = 5;
+    constexpr int kMostSimulated = 10, kMostTurns = 2000;
+    const std::size_t wanted = std::min(kAlternatives, question_.top);
+    int simulated = 0;
+    for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
+      if (!best_ || !result_.complete || result_.plans.size() >= wanted) return;
+      if (open_.empty() || stop_.stop_requested()) return;
+      const Node node = open_.top();
+      open_.pop();
+      if (node.depth == Depth::Plan) {
+        ++simulated;
+        simulate(node);
+      } else {
+        expand(node);
+      }
     }
+  }
+
+  // What the nearest plan really needs.
+  void settle_nearest() {
+    if (best_) result_.nearest.reset();
+    if (!result_.nearest || !result_.complete) return;
+    const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
+    if (!std::holds_alternative<Plan>(made)) return;
+    const Report report = predict(std::get<Plan>(made), setting_).report;
+    result_.nearest->needed = Report::needed(report.fullest());
+  }
+
+  void finish() {
+    settle_nearest();
     for (std::size_t i = 0; !result_.complete && i < 5 && !open_.empty(); ++i) {
       const Node node = open_.top();
       open_.pop();
