@@ -15,8 +15,11 @@ Bytes StagePlay::state_bytes(const Stage& stage) const {
     return choices_.zero >= from ? elements / choices_.dp : elements;
   };
   const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
-  Bytes total = bytes(BufferElement::Real) * share(stage.elements + stage.frozen, 3) +
-                bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
+  Bytes total = bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
+  // Some software makes 16-bit weights of the optimizer's copy when it gathers them.
+  const bool casts =
+      setting_.memory.casts_weights && is_mixed(element_plan_.precision) && choices_.zero == 3;
+  if (!casts) total += bytes(BufferElement::Real) * share(stage.elements + stage.frozen, 3);
   if (!choices_.offload_optimizer) {
     total += bytes(state_element(element_plan_)) * (states * share(stage.elements, 1));
   }
