@@ -321,13 +321,11 @@ class Search {
     progress_(now);
   }
 
+  // Nothing open costs less than this now, and nothing that is made of it later.
   void prove() {
-    double least = best_.value_or(0);
-    if (!open_.empty()) least = best_ ? std::min(least, open_.top().cost) : open_.top().cost;
-    result_.complete = best_ ? least >= enough() : open_.empty();
-    if (!best_) return;
-    result_.gap = 1 - least / *best_;
-    result_.bound = Seconds(best_step_->value() * (least / *best_));
+    least_ = best_.value_or(0);
+    if (!open_.empty()) least_ = best_ ? std::min(least_, open_.top().cost) : open_.top().cost;
+    result_.complete = best_ ? least_ >= enough() : open_.empty();
   }
 
   // Some more plans to choose from, where the proof left few: the next by their bounds.
@@ -362,6 +360,11 @@ class Search {
 
   void finish() {
     settle_nearest();
+    if (best_) {
+      const double share = std::min(1.0, least_ / *best_);
+      result_.gap = 1 - share;
+      result_.bound = *best_step_ * share;
+    }
     for (std::size_t i = 0; !result_.complete && i < 5 && !open_.empty(); ++i) {
       const Node node = open_.top();
       open_.pop();
@@ -387,6 +390,7 @@ class Search {
   Bounds bounds_;
   std::priority_queue<Node, std::vector<Node>, IsWorse> open_;
   std::optional<double> best_;  // by the objective
+  double least_ = 0;            // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   std::int64_t turns_ = 0;
