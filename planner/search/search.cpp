@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <queue>
 #include <tuple>
@@ -42,6 +43,44 @@ struct IsWorse {
   }
 };
 
+// Sets of plans that are not decided yet, and plans that are not simulated. Those whose activations
+// go to the host come when all else is proven: whether they fit and hide their copies only a
+// simulation tells.
+class OpenSets {
+ public:
+  void push(Node node) {
+    Heap& heap = node.choices.offload_activations ? doubtful_ : sure_;
+    heap.push(std::move(node));
+  }
+  bool empty() const { return sure_.empty() && doubtful_.empty(); }
+  // That any of them costs.
+  double least() const { return least_heap()->top().cost; }
+  const Node& top() const { return least_heap()->top(); }
+  Node pop_least() { return pop(least_heap() == &sure_ ? sure_ : doubtful_); }
+  // The next to look at of those that cost less than `enough`.
+  std::optional<Node> next(double enough) {
+    for (Heap* heap : {&sure_, &doubtful_}) {
+      if (!heap->empty() && heap->top().cost < enough) return pop(*heap);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using Heap = std::priority_queue<Node, std::vector<Node>, IsWorse>;
+  const Heap* least_heap() const {
+    if (sure_.empty()) return &doubtful_;
+    if (doubtful_.empty()) return &sure_;
+    return sure_.top().cost <= doubtful_.top().cost ? &sure_ : &doubtful_;
+  }
+  static Node pop(Heap& heap) {
+    Node node = heap.top();
+    heap.pop();
+    return node;
+  }
+
+  Heap sure_, doubtful_;
+};
+
 // Of the largest device.
 Bytes capacity_of(const SearchQuestion& question, const Setting& setting) {
   Bytes capacity;
@@ -66,15 +105,13 @@ class Search {
 
   SearchResult run() {
     for (PlanChoices& mesh : space_.meshes()) add(Depth::Mesh, std::move(mesh));
-    while (!open_.empty() && !is_proven() && !stop_.stop_requested() &&
-           result_.counts.simulated + result_.counts.close + result_.counts.too_large <
-               static_cast<std::int64_t>(question_.most_simulated)) {
-      const Node node = open_.top();
-      open_.pop();
-      if (node.depth == Depth::Plan) {
-        simulate(node);
+    while (!stop_.stop_requested() && !is_exhausted()) {
+      const auto node = open_.next(best_ ? enough() : std::numeric_limits<double>::infinity());
+      if (!node) break;
+      if (node->depth == Depth::Plan) {
+        simulate(*node);
       } else {
-        expand(node);
+        expand(*node);
       }
       report_progress();
     }
@@ -116,7 +153,13 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  bool is_proven() const { return best_ && open_.top().cost >= enough(); }
+  // Of plans whose activations go to the host only so many are tried.
+  bool is_exhausted() const {
+    constexpr std::int64_t kMostDoubtful = 60;
+    const SearchCounts& counts = result_.counts;
+    return doubtful_ >= kMostDoubtful || counts.simulated + counts.close + counts.too_large >=
+                                             static_cast<std::int64_t>(question_.most_simulated);
+  }
 
   PlanBound bound_of(Depth depth, const PlanChoices& choices) {
     switch (depth) {
@@ -277,6 +320,7 @@ class Search {
       if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused, std::nullopt);
     }
+    if (node.choices.offload_activations) ++doubtful_;
     Plan plan = std::get<Plan>(std::move(made));
     Report report = predict(plan, setting_).report;
     const Fit fit = fit_of(report);
@@ -324,7 +368,7 @@ class Search {
   // Nothing open costs less than this now, and nothing that is made of it later.
   void prove() {
     least_ = best_.value_or(0);
-    if (!open_.empty()) least_ = best_ ? std::min(least_, open_.top().cost) : open_.top().cost;
+    if (!open_.empty()) least_ = best_ ? std::min(least_, open_.least()) : open_.least();
     result_.complete = best_ ? least_ >= enough() : open_.empty();
   }
 
@@ -336,14 +380,14 @@ class Search {
     int simulated = 0;
     for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
       if (!best_ || !result_.complete || result_.plans.size() >= wanted) return;
-      if (open_.empty() || stop_.stop_requested()) return;
-      const Node node = open_.top();
-      open_.pop();
-      if (node.depth == Depth::Plan) {
+      if (stop_.stop_requested()) return;
+      const auto node = open_.next(std::numeric_limits<double>::infinity());
+      if (!node) return;
+      if (node->depth == Depth::Plan) {
         ++simulated;
-        simulate(node);
+        simulate(*node);
       } else {
-        expand(node);
+        expand(*node);
       }
     }
   }
@@ -366,13 +410,12 @@ class Search {
       result_.bound = *best_step_ * share;
     }
     for (std::size_t i = 0; !result_.complete && i < 5 && !open_.empty(); ++i) {
-      const Node node = open_.top();
-      open_.pop();
+      const Node node = open_.pop_least();
       result_.open.push_back({node.choices, node.bound.step, node.bound.bytes, Fate::Open, {}});
     }
     while (!open_.empty()) {
-      if (open_.top().depth == Depth::Plan) keep(open_.top(), Fate::PrunedByBound, std::nullopt);
-      open_.pop();
+      const Node node = open_.pop_least();
+      if (node.depth == Depth::Plan) keep(node, Fate::PrunedByBound, std::nullopt);
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
     const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest;
@@ -388,7 +431,8 @@ class Search {
   const SearchSpace space_;
   const Bytes capacity_;
   Bounds bounds_;
-  std::priority_queue<Node, std::vector<Node>, IsWorse> open_;
+  OpenSets open_;
+  std::int64_t doubtful_ = 0;   // simulated plans whose activations go to the host
   std::optional<double> best_;  // by the objective
   double least_ = 0;            // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
