@@ -153,12 +153,14 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // Of plans whose activations go to the host only so many are tried.
+  // Of plans whose activations go to the host only so many are tried; and with very many
+  // micro-batches a simulation takes seconds.
   bool is_exhausted() const {
-    constexpr std::int64_t kMostDoubtful = 60;
+    constexpr std::int64_t kMostDoubtful = 60, kMostTasks = 100'000'000;
     const SearchCounts& counts = result_.counts;
-    return doubtful_ >= kMostDoubtful || counts.simulated + counts.close + counts.too_large >=
-                                             static_cast<std::int64_t>(question_.most_simulated);
+    return doubtful_ >= kMostDoubtful || (best_ && tasks_ >= kMostTasks) ||
+           counts.simulated + counts.close + counts.too_large >=
+               static_cast<std::int64_t>(question_.most_simulated);
   }
 
   PlanBound bound_of(Depth depth, const PlanChoices& choices) {
@@ -322,7 +324,11 @@ class Search {
     }
     if (node.choices.offload_activations) ++doubtful_;
     Plan plan = std::get<Plan>(std::move(made));
-    Report report = predict(plan, setting_).report;
+    Prediction prediction = predict(plan, setting_);
+    for (const Program& program : prediction.represented.programs) {
+      tasks_ += static_cast<std::int64_t>(program.tasks.size());
+    }
+    Report report = std::move(prediction.report);
     const Fit fit = fit_of(report);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
@@ -432,6 +438,7 @@ class Search {
   const Bytes capacity_;
   Bounds bounds_;
   OpenSets open_;
+  std::int64_t tasks_ = 0;      // that were simulated
   std::int64_t doubtful_ = 0;   // simulated plans whose activations go to the host
   std::optional<double> best_;  // by the objective
   double least_ = 0;            // that anything costs, as far as is proven
