@@ -153,14 +153,14 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // Of plans whose activations go to the host only so many are tried; and with very many
-  // micro-batches a simulation takes seconds.
+  // Plans whose activations go to the host are at most 3 in 10 of what may be simulated; and with
+  // very many micro-batches a simulation takes seconds.
   bool is_exhausted() const {
-    constexpr std::int64_t kMostDoubtful = 60, kMostTasks = 100'000'000;
+    constexpr std::int64_t kMostTasks = 100'000'000;
+    const auto most = static_cast<std::int64_t>(question_.most_simulated);
     const SearchCounts& counts = result_.counts;
-    return doubtful_ >= kMostDoubtful || (best_ && tasks_ >= kMostTasks) ||
-           counts.simulated + counts.close + counts.too_large >=
-               static_cast<std::int64_t>(question_.most_simulated);
+    return doubtful_ >= most * 3 / 10 || (best_ && tasks_ >= kMostTasks) ||
+           counts.simulated + counts.close + counts.too_large >= most;
   }
 
   PlanBound bound_of(Depth depth, const PlanChoices& choices) {
