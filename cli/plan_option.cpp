@@ -92,8 +92,7 @@ std::int64_t devices_needed(const AskedPlan& asked) {
   if (const auto* plan = std::get_if<Plan>(&asked)) {
     return static_cast<std::int64_t>(device_count(*plan));
   }
-  const PlanChoices& choices = std::get<ShortForm>(asked).choices;
-  return checked_product({choices.dp, choices.tp, choices.pp});
+  return device_count(std::get<ShortForm>(asked).choices);
 }
 
 // One that holds for several ops of a layer ("layout layers.*.q: kv_heads is

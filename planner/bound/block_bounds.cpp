@@ -178,15 +178,16 @@ Setting with_model(const Setting& setting, const Model& model) {
           .memory = setting.memory};
 }
 
-Model few_layers(const Model& model) {
-  Model few = model;
-  for (Block& block : few.blocks) {
-    if (block.count <= kFewLayers) continue;
-    block.count = kFewLayers;
-    for (Op& op : block.ops) op.names.resize(kFewLayers);
-    for (Weight& weight : block.weights) weight.names.resize(kFewLayers);
+Model few_layers(const Model& model) { return with_layers(model, kFewLayers); }
+
+Model with_layers(Model model, std::int64_t layers) {
+  for (Block& block : model.blocks) {
+    if (block.count <= layers) continue;
+    block.count = layers;
+    for (Op& op : block.ops) op.names.resize(static_cast<std::size_t>(layers));
+    for (Weight& weight : block.weights) weight.names.resize(static_cast<std::size_t>(layers));
   }
-  return few;
+  return model;
 }
 
 std::variant<std::vector<BlockKernel>, Reasons> block_kernels(const PlanChoices& choices,

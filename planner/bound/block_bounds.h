@@ -50,6 +50,8 @@ struct BlockBounds {
 // The blocks of a model, each at most three times: what a plan makes of them is what it makes of
 // the whole model's.
 Model few_layers(const Model& model);
+// The same model with at most so many repetitions of each block.
+Model with_layers(Model model, std::int64_t layers);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "planner/bound/plan_bound.h"
-#include "simulator/plan/plan.h"
+#include "simulator/lowering/step_end.h"
 
 namespace meshwright {
 namespace {
@@ -97,8 +97,7 @@ double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int
   if (kind == KernelKind::AdamW) {
     kernel.operands.push_back(range_of(2, BufferElement::Double));
     kernel.operands.push_back(written(elements, BufferElement::Real));
-    const int states = is_mixed(plan.precision) ? 3 : 2;
-    for (int i = 0; i < states; ++i)
+    for (std::size_t i = 0; i < optimizer_state(plan).size(); ++i)
       kernel.operands.push_back(written(elements, state_element(plan)));
   } else {
     kernel.ranges = {{0, 0, elements}};

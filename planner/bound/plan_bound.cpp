@@ -51,12 +51,6 @@ std::int64_t recomputed_layers(const RecomputeChoice& recompute, std::int64_t la
   return some ? std::min(recompute.layers, layers) : layers;
 }
 
-double between_steps(const PlanChoices& choices, const Setting& setting) {
-  const auto owners =
-      choices.zero > 0 ? static_cast<double>(choices.shard.value_or(choices.dp)) : 1;
-  return setting.step.step_s + setting.step.owner_s * (owners - 1);
-}
-
 }  // namespace
 
 Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room)
@@ -145,8 +139,9 @@ PlanBound Bounds::of(const PlanChoices& choices) {
   const Bytes bytes = play.bytes() + setting_.memory.context;
   // Nobody wants to know how fast it is.
   if (room_ && bytes > *room_) return {Seconds(0), bytes, play.host_bytes()};
-  const double step = play.step() * kRounding + between_steps(choices, setting_);
-  return {Seconds(step), bytes, play.host_bytes()};
+  const std::int64_t owners = choices.zero > 0 ? choices.shard.value_or(choices.dp) : 1;
+  const Seconds step = Seconds(play.step() * kRounding) + between_steps(setting_, owners);
+  return {step, bytes, play.host_bytes()};
 }
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {
@@ -312,7 +307,7 @@ Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
 }
 
 Seconds Bounds::of_mesh(const PlanChoices& choices) const {
-  const auto devices = static_cast<double>(choices.dp * choices.tp * choices.pp);
+  const auto devices = static_cast<double>(device_count(choices));
   return Seconds(flops_ / (peak_ * devices) * kRounding + setting_.step.step_s);
 }
 

@@ -3,9 +3,15 @@
 #include <optional>
 
 #include "planner/bound/stage_play.h"
-#include "simulator/plan/plan.h"
+#include "simulator/lowering/step_end.h"
 
 namespace meshwright {
+
+Bytes StagePlay::optimizer_bytes(std::int64_t elements) const {
+  const auto states = static_cast<std::int64_t>(optimizer_state(element_plan_).size());
+  return bytes_per_element(state_element(element_plan_), element_plan_.precision) *
+         (states * elements);
+}
 
 Bytes StagePlay::state_bytes(const Stage& stage) const {
   const auto bytes = [&](BufferElement element) {
@@ -14,14 +20,13 @@ Bytes StagePlay::state_bytes(const Stage& stage) const {
   const auto share = [&](std::int64_t elements, int from) {
     return choices_.zero >= from ? elements / choices_.dp : elements;
   };
-  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
   Bytes total = bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
   // Some software makes 16-bit weights of the optimizer's copy when it gathers them.
   const bool casts =
       setting_.memory.casts_weights && is_mixed(element_plan_.precision) && choices_.zero == 3;
   if (!casts) total += bytes(BufferElement::Real) * share(stage.elements + stage.frozen, 3);
   if (!choices_.offload_optimizer) {
-    total += bytes(state_element(element_plan_)) * (states * share(stage.elements, 1));
+    total += optimizer_bytes(share(stage.elements, 1));
   }
   return total;
 }
@@ -46,12 +51,10 @@ Bytes StagePlay::activations(std::size_t number) const {
 Bytes StagePlay::host_bytes() const {
   if (!choices_.offload_activations && !choices_.offload_optimizer) return {};
   std::optional<Bytes> least;
-  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     Bytes bytes;
     if (choices_.offload_optimizer) {
-      bytes += bytes_per_element(state_element(element_plan_), element_plan_.precision) *
-               (states * (stages_[s].elements / owners()));
+      bytes += optimizer_bytes(stages_[s].elements / owners());
     }
     Bytes alive, most;
     for (const PipelineItem& item : items_.stages[s]) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/bound/plan_bound.h"
+#include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
 
@@ -99,7 +100,7 @@ class StagePlay {
   void price(std::size_t number, Sync& sync);
   double end_of_stage(const Stage& stage) const;
   // What a device updates of so many elements.
-  std::int64_t owned(std::int64_t elements) const { return (elements + owners() - 1) / owners(); }
+  std::int64_t owned(std::int64_t elements) const { return padded(elements, owners()) / owners(); }
   // Layers that are rerun together keep less than any by itself.
   bool is_rerun_together(const BlockBound& block) const {
     return block.layer && choices_.recompute.kind == Recompute::Uniform &&
@@ -111,6 +112,8 @@ class StagePlay {
   double gathers_s(std::size_t number);
   double gather_price(std::size_t number, const Sync& sync);
   double replica_lane_s(std::size_t number);
+  // Moments and master weights of so many elements.
+  Bytes optimizer_bytes(std::int64_t elements) const;
   Bytes state_bytes(const Stage& stage) const;
   Bytes activations(std::size_t number) const;
   std::int64_t owners() const { return choices_.zero > 0 ? choices_.dp : 1; }

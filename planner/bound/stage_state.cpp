@@ -2,24 +2,16 @@
 #include <algorithm>
 
 #include "planner/bound/stage_play.h"
-#include "simulator/plan/plan.h"
+#include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
-namespace {
-
-std::int64_t padded(std::int64_t elements, std::int64_t owners) {
-  return (elements + owners - 1) / owners * owners;
-}
-
-}  // namespace
-
-// As lowering cuts them.
+// As lowering does: weights that are summed alike go together, chunk by chunk.
 void StagePlay::cut_buckets(Chunk& chunk) const {
   struct Open {
     Bucket bucket;
     Bytes size;
   };
-  const Bytes most = std::max(choices_.bucket, choices_.bucket_per_replica * choices_.dp);
+  const Bytes most = bucket_of(choices_);
   const Bytes element = bytes_per_element(BufferElement::Real, element_plan_.precision);
   std::vector<Open> open(costs_.likenesses);
   const auto finish = [&](Open& one) {
@@ -35,7 +27,7 @@ void StagePlay::cut_buckets(Chunk& chunk) const {
         if (weight.frozen || weight.tied) continue;
         Open& one = open[weight.likeness];
         const Bytes size = element * weight.elements;
-        if (one.bucket.elements > 0 && one.size + size > most) finish(one);
+        if (one.bucket.elements > 0 && overfills(one.size, size, most)) finish(one);
         one.size += size;
         one.bucket.elements += weight.elements;
         one.bucket.repetition = repetition;

@@ -1,85 +1,15 @@
 #include "planner/search/search.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <queue>
 #include <tuple>
 
-#include "costmodel/base/input_error.h"
-#include "planner/bound/plan_bound.h"
+#include "planner/search/open_sets.h"
 #include "planner/search/space.h"
 
 namespace meshwright {
 namespace {
-
-// How far choices have come; each step decides more.
-enum class Depth { Mesh, Kernels, Microbatch, Division, Schedule, Offload, Recompute, Plan };
-
-struct Node {
-  Depth depth = Depth::Mesh;
-  PlanChoices choices;
-  PlanBound bound;
-  double cost = 0;  // least, by the objective
-};
-
-// The most promising first; of equals the one that is further decided, then fewer devices, then by
-// the text, so that nothing depends on the order in which nodes were made.
-struct IsWorse {
-  bool operator()(const Node& a, const Node& b) const {
-    if (a.cost != b.cost) return a.cost > b.cost;
-    if (a.depth != b.depth) return a.depth < b.depth;
-    const auto devices = [](const PlanChoices& c) { return c.dp * c.tp * c.pp; };
-    if (devices(a.choices) != devices(b.choices)) return devices(a.choices) > devices(b.choices);
-    // Numbers first: texts take long to write.
-    const auto numbers = [](const PlanChoices& c) {
-      return std::tuple(c.dp, c.tp, c.pp, c.microbatch, c.virtual_stages, c.zero, c.bucket.value());
-    };
-    if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) > numbers(b.choices);
-    return to_text(a.choices) > to_text(b.choices);
-  }
-};
-
-// Sets of plans that are not decided yet, and plans that are not simulated. Those whose activations
-// go to the host come when all else is proven: whether they fit and hide their copies only a
-// simulation tells.
-class OpenSets {
- public:
-  void push(Node node) {
-    Heap& heap = node.choices.offload_activations ? doubtful_ : sure_;
-    heap.push(std::move(node));
-  }
-  bool empty() const { return sure_.empty() && doubtful_.empty(); }
-  // That any of them costs.
-  double least() const { return least_heap()->top().cost; }
-  const Node& top() const { return least_heap()->top(); }
-  Node pop_least() { return pop(least_heap() == &sure_ ? sure_ : doubtful_); }
-  // The next to look at of those that cost less than `enough`.
-  std::optional<Node> next(double enough) {
-    for (Heap* heap : {&sure_, &doubtful_}) {
-      if (!heap->empty() && heap->top().cost < enough) return pop(*heap);
-    }
-    return std::nullopt;
-  }
-
- private:
-  using Heap = std::priority_queue<Node, std::vector<Node>, IsWorse>;
-  const Heap* least_heap() const {
-    if (sure_.empty()) return &doubtful_;
-    if (doubtful_.empty()) return &sure_;
-    return sure_.top().cost <= doubtful_.top().cost ? &sure_ : &doubtful_;
-  }
-  static Node pop(Heap& heap) {
-    Node node = heap.top();
-    heap.pop();
-    return node;
-  }
-
-  Heap sure_, doubtful_;
-};
 
 // Of the largest device.
 Bytes capacity_of(const SearchQuestion& question, const Setting& setting) {
@@ -108,11 +38,7 @@ class Search {
     while (!stop_.stop_requested() && !is_exhausted()) {
       const auto node = open_.next(best_ ? enough() : std::numeric_limits<double>::infinity());
       if (!node) break;
-      if (node->depth == Depth::Plan) {
-        simulate(*node);
-      } else {
-        expand(*node);
-      }
+      look_at(*node);
       report_progress();
     }
     prove();
@@ -123,7 +49,7 @@ class Search {
 
  private:
   double cost_of(const PlanChoices& choices, Seconds step) const {
-    const auto devices = static_cast<double>(choices.dp * choices.tp * choices.pp);
+    const auto devices = static_cast<double>(device_count(choices));
     const double longest = question_.longest_step ? question_.longest_step->value() : 0;
     switch (question_.objective) {
       case Objective::Time:
@@ -176,7 +102,7 @@ class Search {
       case Depth::Schedule:
         return {bounds_.of_any_state(space_.leanest(choices)), Bytes(), Bytes()};
       case Depth::Offload:
-        return {bounds_.of_any_state(space_.leanest(choices)), least_bytes(choices), Bytes()};
+        return {bounds_.of_any_state(space_.leanest(choices)), leanest_of(choices).bytes, Bytes()};
       case Depth::Recompute:
         return of_recompute(space_.leanest(choices));
       case Depth::Plan:
@@ -185,23 +111,19 @@ class Search {
     return {};
   }
 
-  // Of plans that are not decided yet the one that needs least.
-  PlanChoices leanest_of(const PlanChoices& choices, Depth depth) {
-    PlanChoices lean = space_.leanest(choices);
-    if (depth == Depth::Recompute) return lean;
-    std::optional<Bytes> least;
-    for (const PlanChoices& one : space_.recomputes(space_.leanest(choices))) {
+  // Of plans whose recomputation and state are not decided yet the one that needs least.
+  struct Leanest {
+    PlanChoices choices;
+    Bytes bytes;
+  };
+  Leanest leanest_of(const PlanChoices& choices) {
+    std::optional<Leanest> least;
+    for (PlanChoices& one : space_.recomputes(space_.leanest(choices))) {
       if (!has_blocks(one)) continue;
       const Bytes bytes = bounds_.bytes_of(one);
-      if (least && *least <= bytes) continue;
-      least = bytes;
-      lean = one;
+      if (!least || bytes < least->bytes) least = {std::move(one), bytes};
     }
-    return lean;
-  }
-
-  Bytes least_bytes(const PlanChoices& choices) {
-    return bounds_.bytes_of(leanest_of(choices, Depth::Offload));
+    return least.value_or(Leanest{space_.leanest(choices), Bytes()});
   }
 
   PlanBound of_recompute(const PlanChoices& choices) {
@@ -242,21 +164,24 @@ class Search {
   bool overfills_host(const Node& node) const {
     const NodeType& type = setting_.cluster.node_types.front();
     if (node.bound.host_bytes == Bytes() || setting_.cluster.node_types.size() > 1) return false;
-    std::int64_t inside = 1;
-    for (const NodeShare& share : node.choices.place) inside *= share.count;
-    if (node.choices.place.empty()) {
-      inside = std::min(type.devices, node.choices.dp * node.choices.tp * node.choices.pp);
-    }
+    const std::int64_t inside = node.choices.place.empty()
+                                    ? std::min(type.devices, device_count(node.choices))
+                                    : devices_in_node(node.choices);
     return !type.host || node.bound.host_bytes * inside > type.host->memory.value;
+  }
+
+  // The plan of the set that its bytes are of.
+  PlanChoices completed(const Node& node) {
+    if (node.depth == Depth::Plan) return node.choices;
+    if (node.depth == Depth::Recompute) return space_.leanest(node.choices);
+    return leanest_of(node.choices).choices;
   }
 
   void drop(const Node& node, Fate fate) {
     if (fate == Fate::PrunedByMemory) {
       ++result_.counts.pruned_by_memory;
       if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
-        const bool decided = node.depth == Depth::Plan;
-        note_nearest(decided ? node.choices : leanest_of(node.choices, node.depth),
-                     node.bound.bytes);
+        note_nearest(completed(node), node.bound.bytes);
       }
     } else {
       ++result_.counts.pruned_by_bound;
@@ -272,7 +197,8 @@ class Search {
     result_.candidates.push_back({node.choices, node.bound.step, node.bound.bytes, fate, step});
   }
 
-  void expand(const Node& node) {
+  // Simulates a plan, decides a set further.
+  void look_at(const Node& node) {
     switch (node.depth) {
       case Depth::Mesh:
         return add(Depth::Kernels, node.choices);
@@ -292,7 +218,7 @@ class Search {
       case Depth::Recompute:
         return add_all(Depth::Plan, space_.states(node.choices));
       case Depth::Plan:
-        return;
+        return simulate(node);
     }
   }
 
@@ -303,16 +229,6 @@ class Search {
   void note_nearest(const PlanChoices& choices, Bytes needed) {
     if (result_.nearest && result_.nearest->needed <= needed) return;
     result_.nearest = Nearest{choices, needed, capacity_};
-  }
-
-  // Where the device has less than its own, the same rule counts.
-  Fit fit_of(const Report& report) const {
-    if (!question_.max_memory || report.fits == Fit::No) return report.fits;
-    const Bytes needed = Report::needed(report.fullest());
-    if (needed > capacity_) return Fit::No;
-    const double left = static_cast<double>((capacity_ - needed).value());
-    const bool close = left < kCloseShare * static_cast<double>(capacity_.value());
-    return close ? Fit::Close : report.fits;
   }
 
   void simulate(const Node& node) {
@@ -329,7 +245,7 @@ class Search {
       tasks_ += static_cast<std::int64_t>(program.tasks.size());
     }
     Report report = std::move(prediction.report);
-    const Fit fit = fit_of(report);
+    const Fit fit = fit_within(report, question_.max_memory);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
       note_nearest(node.choices, Report::needed(report.fullest()));
@@ -357,8 +273,8 @@ class Search {
   void rank_plans() {
     const auto key = [&](const RankedPlan& plan) {
       return std::tuple(cost_of(plan.choices, plan.report.step), plan.report.step.value(),
-                        plan.choices.dp * plan.choices.tp * plan.choices.pp,
-                        Report::needed(plan.report.fullest()).value(), to_text(plan.choices));
+                        device_count(plan.choices), Report::needed(plan.report.fullest()).value(),
+                        to_text(plan.choices));
     };
     std::ranges::sort(result_.plans, {}, key);
     if (result_.plans.size() > std::max<std::size_t>(1, question_.top)) result_.plans.pop_back();
@@ -374,7 +290,7 @@ class Search {
   // Nothing open costs less than this now, and nothing that is made of it later.
   void prove() {
     least_ = best_.value_or(0);
-    if (!open_.empty()) least_ = best_ ? std::min(least_, open_.least()) : open_.least();
+    if (!open_.empty()) least_ = best_ ? std::min(least_, open_.top().cost) : open_.top().cost;
     result_.complete = best_ ? least_ >= enough() : open_.empty();
   }
 
@@ -389,12 +305,8 @@ class Search {
       if (stop_.stop_requested()) return;
       const auto node = open_.next(std::numeric_limits<double>::infinity());
       if (!node) return;
-      if (node->depth == Depth::Plan) {
-        ++simulated;
-        simulate(*node);
-      } else {
-        expand(*node);
-      }
+      if (node->depth == Depth::Plan) ++simulated;
+      look_at(*node);
     }
   }
 
@@ -421,7 +333,10 @@ class Search {
     }
     while (!open_.empty()) {
       const Node node = open_.pop_least();
-      if (node.depth == Depth::Plan) keep(node, Fate::PrunedByBound, std::nullopt);
+      const bool worse = best_ && node.cost >= enough();
+      if (node.depth == Depth::Plan) {
+        keep(node, worse ? Fate::PrunedByBound : Fate::Open, std::nullopt);
+      }
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
     const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest;

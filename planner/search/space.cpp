@@ -99,8 +99,7 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   for (const KeyValue& pin : question.pins) {
     if (!pin.value) throw InputError(fmt::format("pin {}: expected key=value", printable(pin.key)));
     base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
-    pinned_keys_.insert(pin.key);
-    pinned_text_[pin.key] = *pin.value;
+    pinned_[pin.key] = *pin.value;
   }
   for (const KeyValue& forbid : question.forbids) {
     if (!find_key(forbid.key)) {
@@ -161,7 +160,7 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
                            [](PlanChoices& c, std::int64_t value) { c.pp = value; });
       for (const PlanChoices& mesh : allowed("pp", pp)) {
-        if (mesh.dp * mesh.tp * mesh.pp <= devices_) meshes.push_back(mesh);
+        if (device_count(mesh) <= devices_) meshes.push_back(mesh);
       }
     }
   }
@@ -185,7 +184,7 @@ std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) cons
 std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& mesh) const {
   std::vector<std::vector<NodeShare>> places;
   const Cluster& cluster = setting_.cluster;
-  const std::int64_t all = mesh.dp * mesh.tp * mesh.pp;
+  const std::int64_t all = device_count(mesh);
   const std::int64_t size = cluster.node_types.front().devices;
   // In a single node all places are alike.
   if (cluster.nodes.size() > 1 || cluster.nodes.front().count == 1 || all == 1) return {{}};
@@ -335,7 +334,7 @@ PlanChoices SearchSpace::leanest(PlanChoices partial) const {
 std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text() const {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys;
   const auto add = [&](std::string_view key, std::vector<std::string> values) {
-    if (is_pinned(key)) values = {pinned_text_.at(std::string(key))};
+    if (is_pinned(key)) values = {pinned_.at(std::string(key))};
     keys.emplace_back(std::string(key), std::move(values));
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});

@@ -41,7 +41,7 @@ class SearchSpace {
   double size() const;
 
  private:
-  bool is_pinned(std::string_view key) const { return pinned_keys_.contains(std::string(key)); }
+  bool is_pinned(std::string_view key) const { return pinned_.contains(std::string(key)); }
   // Those that pins and forbids leave of choices that differ in a key. A pinned value counts even
   // where nobody would think of it.
   std::vector<PlanChoices> allowed(std::string_view key, std::vector<PlanChoices> values) const;
@@ -49,10 +49,10 @@ class SearchSpace {
 
   const BatchChoice batch_;
   const Setting& setting_;
-  PlanChoices base_;         // defaults with all pins
-  const PlanChoices plain_;  // what a key is where it is forbidden
-  std::set<std::string> pinned_keys_, forbidden_keys_;
-  std::map<std::string, std::string> pinned_text_;              // as typed
+  PlanChoices base_;                           // defaults with all pins
+  const PlanChoices plain_;                    // what a key is where it is forbidden
+  std::map<std::string, std::string> pinned_;  // as typed
+  std::set<std::string> forbidden_keys_;
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
   std::int64_t devices_ = 0, layers_ = 0, widest_ = 0;
   bool has_host_ = false;

@@ -200,6 +200,20 @@ std::string_view without_blanks(std::string_view text) {
 
 }  // namespace
 
+std::int64_t device_count(const PlanChoices& choices) {
+  return choices.dp * choices.tp * choices.pp;
+}
+
+std::int64_t devices_in_node(const PlanChoices& choices) {
+  std::int64_t devices = 1;
+  for (const NodeShare& share : choices.place) devices *= share.count;
+  return devices;
+}
+
+Bytes bucket_of(const PlanChoices& choices) {
+  return std::max(choices.bucket, choices.bucket_per_replica * choices.dp);
+}
+
 PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise) {
   PlanChoices choices = otherwise;
   std::set<std::string_view> given;

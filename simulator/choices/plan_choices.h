@@ -65,6 +65,13 @@ struct PlanChoices {
   friend bool operator==(const PlanChoices&, const PlanChoices&) = default;
 };
 
+// How many devices the plan needs.
+std::int64_t device_count(const PlanChoices& choices);
+// Of these in one node, where a place is given.
+std::int64_t devices_in_node(const PlanChoices& choices);
+// Gradients that are reduced together.
+Bytes bucket_of(const PlanChoices& choices);
+
 // Throws InputError that names the key, what was found and what was expected.
 PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise = {});
 

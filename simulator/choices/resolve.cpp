@@ -150,12 +150,6 @@ std::int64_t share_of_node(const PlanChoices& choices, std::string_view axis) {
   return 1;
 }
 
-std::int64_t devices_in_node(const PlanChoices& choices) {
-  std::int64_t devices = 1;
-  for (const NodeShare& share : choices.place) devices *= share.count;
-  return devices;
-}
-
 std::vector<Mesh> make_meshes(const PlanChoices& choices, const Cluster& cluster) {
   std::vector<Mesh> meshes;
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
@@ -190,7 +184,7 @@ void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
     problems.push_back(fmt::format("{}: {} devices of a node, which has {}", text, inside, size));
     return;
   }
-  const std::int64_t nodes = choices.dp * choices.tp * choices.pp / inside;
+  const std::int64_t nodes = device_count(choices) / inside;
   if (nodes <= cluster.nodes.front().count) return;
   problems.push_back(fmt::format("{}: {} nodes with {} devices each, but the cluster has {}", text,
                                  nodes, inside, cluster.nodes.front().count));
@@ -347,7 +341,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
     problems.push_back(fmt::format("sequence_parallel=true: tp={} does not divide a sequence of {}",
                                    choices.tp, batch.sequence));
   }
-  const std::int64_t devices = choices.dp * choices.tp * choices.pp;
+  const std::int64_t devices = device_count(choices);
   if (devices > device_count(cluster)) {
     problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
                                    device_count(cluster)));
@@ -375,7 +369,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .chunks = make_chunks(choices, model),
       .offload_activations = choices.offload_activations,
       .offload_optimizer = choices.offload_optimizer,
-      .bucket = std::max(choices.bucket, choices.bucket_per_replica * choices.dp),
+      .bucket = bucket_of(choices),
       .overlap_gradients = choices.overlap,
       .prefetch = choices.prefetch,
       .reshard = choices.reshard};

@@ -15,9 +15,9 @@ BufferId add(Program& program, Buffer buffer) {
 std::vector<StateKind> kinds_of(const Bucket& bucket, const Plan& plan) {
   std::vector<StateKind> kinds = {StateKind::Weights};
   if (bucket.frozen) return kinds;
-  kinds.insert(kinds.end(),
-               {StateKind::Gradients, StateKind::FirstMoment, StateKind::SecondMoment});
-  if (is_mixed(plan.precision)) kinds.push_back(StateKind::MasterWeights);
+  kinds.push_back(StateKind::Gradients);
+  const std::vector<StateKind> optimizer = optimizer_state(plan);
+  kinds.insert(kinds.end(), optimizer.begin(), optimizer.end());
   return kinds;
 }
 

@@ -229,12 +229,6 @@ class StepEndWriter {
                  .component = Component::Workspace});
   }
 
-  std::vector<StateKind> state_kinds() const {
-    std::vector<StateKind> kinds = {StateKind::FirstMoment, StateKind::SecondMoment};
-    if (is_mixed(plan_.precision)) kinds.push_back(StateKind::MasterWeights);
-    return kinds;
-  }
-
   // The first op that reads a bucket.
   std::size_t first_use(std::size_t number) const {
     std::size_t first = planned_.graph.ops.size();
@@ -257,7 +251,8 @@ class StepEndWriter {
     for (std::size_t i = 0; i < trained.size(); ++i) {
       if (!plan_.offload_optimizer) {
         std::vector<StateOperand> state;
-        for (const StateKind kind : state_kinds()) state.push_back(BucketState{trained[i], kind});
+        for (const StateKind kind : optimizer_state(plan_))
+          state.push_back(BucketState{trained[i], kind});
         add_update(trained[i], state);
         continue;
       }
@@ -265,7 +260,7 @@ class StepEndWriter {
         here[next] = bring_state(trained[next]);
       }
       add_update(trained[i], here[i]);
-      const auto kinds = state_kinds();
+      const auto kinds = optimizer_state(plan_);
       for (std::size_t s = 0; s < kinds.size(); ++s) {
         add(state_copy(CopyDirection::ToHost, trained[i]),
             {here[i][s], BucketState{trained[i], kinds[s]}});
@@ -279,7 +274,7 @@ class StepEndWriter {
 
   std::vector<StateOperand> bring_state(std::size_t number) {
     std::vector<StateOperand> here;
-    for (const StateKind kind : state_kinds()) {
+    for (const StateKind kind : optimizer_state(plan_)) {
       Buffer buffer = state_buffer(weights_, number, kind, plan_);
       buffer.space = Space::Device;
       buffer.persistent = false;
@@ -338,6 +333,12 @@ class StepEndWriter {
 };
 
 }  // namespace
+
+std::vector<StateKind> optimizer_state(const Plan& plan) {
+  std::vector<StateKind> kinds = {StateKind::FirstMoment, StateKind::SecondMoment};
+  if (is_mixed(plan.precision)) kinds.push_back(StateKind::MasterWeights);
+  return kinds;
+}
 
 Buffer state_buffer(const WeightBuckets& weights, std::size_t number, StateKind kind,
                     const Plan& plan) {

@@ -12,6 +12,8 @@ namespace meshwright {
 // What tasks that work on weights and their state use: buffers of a bucket, the own gradient of a
 // later use of a weight, what the step reports, or a buffer that the list itself makes.
 enum class StateKind { Weights, Gradients, FirstMoment, SecondMoment, MasterWeights };
+// Those of the optimizer: two moments, and a copy of weights that have too few bits.
+std::vector<StateKind> optimizer_state(const Plan& plan);
 struct BucketState {
   std::size_t bucket = 0;
   StateKind kind = StateKind::Weights;

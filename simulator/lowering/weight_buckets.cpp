@@ -122,7 +122,7 @@ class BucketCutter {
       const Bytes size = bytes_per_element(BufferElement::Real, plan_.precision) *
                          checked_product(shards_.sizes(layout_of(weight)));
       Open& open = open_[likeness(weight)];
-      if (!open.weights.empty() && open.size + size > plan_.bucket) finish(open);
+      if (!open.weights.empty() && overfills(open.size, size, plan_.bucket)) finish(open);
       open.size += size;
       open.weights.push_back(weight);
     }
@@ -170,7 +170,7 @@ class BucketCutter {
   void share_out(Bucket& bucket) const {
     bucket.filled = bucket.count;
     const std::int64_t owners = placement_.mesh().size(bucket.state_axes);
-    bucket.count = (bucket.count + owners - 1) / owners * owners;
+    bucket.count = padded(bucket.count, owners);
     bucket.own_count = bucket.count / owners;
     bucket.own_first = placement_.index_along(bucket.state_axes) * bucket.own_count;
   }
@@ -223,6 +223,12 @@ const WeightUsed& WeightBuckets::use(std::size_t op, WeightId weight) const {
                                               [](const auto& entry) { return entry.first; });
   assert(found != uses.end() && found->first == std::pair(op, weight));
   return found->second;
+}
+
+bool overfills(Bytes filled, Bytes size, Bytes bucket) { return filled + size > bucket; }
+
+std::int64_t padded(std::int64_t elements, std::int64_t owners) {
+  return (elements + owners - 1) / owners * owners;
 }
 
 WeightBuckets cut_buckets(const PlannedGraph& planned, const Plan& plan,

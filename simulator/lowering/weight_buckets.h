@@ -57,6 +57,11 @@ struct WeightBuckets {
   std::vector<std::pair<std::pair<std::size_t, WeightId>, WeightUsed>> uses;
 };
 
+// Whether a weight of this size is too much for a bucket that has so much already.
+bool overfills(Bytes filled, Bytes size, Bytes bucket);
+// Elements of a bucket that so many owners share out.
+std::int64_t padded(std::int64_t elements, std::int64_t owners);
+
 // The buckets of a device: plain values that depend on nothing of a program.
 WeightBuckets cut_buckets(const PlannedGraph& planned, const Plan& plan,
                           const Placement& placement);

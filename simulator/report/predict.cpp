@@ -101,10 +101,13 @@ std::variant<Plan, Reasons> plan_of(const PlanChoices& choices, const BatchChoic
   return plan;
 }
 
+Seconds between_steps(const Setting& setting, std::int64_t owners) {
+  return Seconds(setting.step.step_s + setting.step.owner_s * static_cast<double>(owners - 1));
+}
+
 Overheads overheads_of(const Plan& plan, const Setting& setting) {
   const SoftwareMemory& memory = setting.memory;
   const bool wide = plan.gradient_precision == Precision::FP32;
-  const auto others = static_cast<double>(optimizer_owners(plan) - 1);
   return {.context = memory.context,
           .communicator = memory.communicator,
           .caching_allocator = memory.caching_allocator,
@@ -113,7 +116,7 @@ Overheads overheads_of(const Plan& plan, const Setting& setting) {
           .gradient_copies = !wide && memory.copies_gradients,
           .cast_weights =
               memory.casts_weights && is_mixed(plan.precision) && !plan.state.weights.empty(),
-          .between_steps = Seconds(setting.step.step_s + setting.step.owner_s * others)};
+          .between_steps = between_steps(setting, optimizer_owners(plan))};
 }
 
 PlayedPlan play(const Represented& represented, const Plan& plan, const Setting& setting) {

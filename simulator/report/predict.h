@@ -69,6 +69,8 @@ Prediction predict(const Plan& plan, const Setting& setting);
 // Where its programs are there already.
 PlayedPlan play(const Represented& represented, const Plan& plan, const Setting& setting);
 
+// What a step takes besides what is played, where so many devices share the optimizer state.
+Seconds between_steps(const Setting& setting, std::int64_t owners);
 // What a device holds and a step takes besides what is played.
 Overheads overheads_of(const Plan& plan, const Setting& setting);
 

@@ -213,13 +213,6 @@ std::size_t last_device(const Report& report, const Timeline& timeline) {
 
 double fullness(const DeviceReport& device) { return Report::needed(device) / device.capacity; }
 
-Fit fit_of(const Report& report) {
-  const bool too_much = std::ranges::any_of(
-      report.devices, [](const DeviceReport& device) { return device.peak > device.capacity; });
-  if (too_much || (report.host && report.host->needed > report.host->capacity)) return Fit::No;
-  return fullness(report.fullest()) > 1 - kCloseShare ? Fit::Close : Fit::Yes;
-}
-
 void add_rates(Report& report) {
   const double step = report.step.value();
   if (step == 0) return;
@@ -248,6 +241,18 @@ std::map<PriceOrigin, double> price_shares(const Timeline& timeline) {
 }
 
 }  // namespace
+
+Fit fit_within(const Report& report, std::optional<Bytes> limit) {
+  const auto capacity = [&](const DeviceReport& device) {
+    return std::min(device.capacity, limit.value_or(device.capacity));
+  };
+  const bool too_much = std::ranges::any_of(
+      report.devices, [&](const DeviceReport& device) { return device.peak > capacity(device); });
+  if (too_much || (report.host && report.host->needed > report.host->capacity)) return Fit::No;
+  const DeviceReport& fullest = report.fullest();
+  const double fullness_within = Report::needed(fullest) / capacity(fullest);
+  return fullness_within > 1 - kCloseShare ? Fit::Close : Fit::Yes;
+}
 
 std::string_view to_text(Fit fit) {
   switch (fit) {
@@ -288,7 +293,7 @@ Report summarize(std::span<const Program> programs, const Timeline& timeline,
                            timeline.step, report.fullest().peak_time);
   report.prices = price_shares(timeline);
   report.host = fullest_host(timeline, classes, cluster);
-  report.fits = fit_of(report);
+  report.fits = fit_within(report);
   return report;
 }
 

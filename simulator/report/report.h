@@ -103,6 +103,9 @@ struct Report {
   }
 };
 
+// Whether it fits devices that have no more than `limit`; none: what they have.
+Fit fit_within(const Report& report, std::optional<Bytes> limit = {});
+
 // `timeline` must be that of `programs`, of which there is at least one, and their devices must be
 // in `cluster`. `classes` are the devices that each program stands for, which only hosts need;
 // empty: each for its own.

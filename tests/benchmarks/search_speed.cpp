@@ -52,7 +52,6 @@ void run(const Case& one) {
                           .defaults = choices_of(bench.setting.defaults, precision)};
   question.gap = one.gap;
   question.pins = one.pins;
-  question.most_simulated = 50;
   const SearchResult result = search(question, bench.setting);
   const double seconds = cpu_seconds() - start;
   const auto& counts = result.counts;

@@ -7,6 +7,7 @@
 
 #include "costmodel/cluster/cluster_name.h"
 #include "costmodel/model/model_name.h"
+#include "planner/bound/block_bounds.h"
 #include "simulator/report/predict.h"
 #include "tests/user_costs.h"
 
@@ -34,17 +35,6 @@ struct Bench {
 inline Precision usual_precision_of(const Cluster& cluster) {
   const auto& peaks = cluster.node_types.front().device.peak;
   return peaks.contains(Precision::BF16) ? Precision::BF16 : Precision::FP16;
-}
-
-// The same model with fewer layers.
-inline Model with_layers(Model model, std::int64_t layers) {
-  for (Block& block : model.blocks) {
-    if (block.count <= layers) continue;
-    block.count = layers;
-    for (Op& op : block.ops) op.names.resize(static_cast<std::size_t>(layers));
-    for (Weight& weight : block.weights) weight.names.resize(static_cast<std::size_t>(layers));
-  }
-  return model;
 }
 
 class RandomChoices {
