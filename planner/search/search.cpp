@@ -39,7 +39,7 @@ class Search {
       const auto node = open_.next(best_ ? enough() : std::numeric_limits<double>::infinity());
       if (!node) break;
       look_at(*node);
-      report_progress();
+      report_progress(node->depth == Depth::Plan);
     }
     prove();
     add_alternatives();
@@ -186,15 +186,18 @@ class Search {
     } else {
       ++result_.counts.pruned_by_bound;
     }
-    if (node.depth == Depth::Plan) keep(node, fate, std::nullopt);
+    if (node.depth == Depth::Plan) keep(node, fate);
   }
 
-  void keep(const Node& node, Fate fate, std::optional<Seconds> step) {
+  void keep(const Node& node, Fate fate, const Report* report = nullptr) {
     if (result_.candidates.size() >= question_.most_candidates) {
       result_.candidates_capped = true;
       return;
     }
-    result_.candidates.push_back({node.choices, node.bound.step, node.bound.bytes, fate, step});
+    result_.candidates.push_back({node.choices, node.bound.step, node.bound.bytes, fate, {}});
+    if (!report) return;
+    result_.candidates.back().step = report->step;
+    result_.candidates.back().needed = Report::needed(report->fullest());
   }
 
   // Simulates a plan, decides a set further.
@@ -236,7 +239,7 @@ class Search {
     if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
       if (refusal_.empty()) refusal_ = *reasons;
-      return keep(node, Fate::Refused, std::nullopt);
+      return keep(node, Fate::Refused);
     }
     if (node.choices.offload_activations) ++doubtful_;
     Plan plan = std::get<Plan>(std::move(made));
@@ -249,15 +252,15 @@ class Search {
     if (fit == Fit::No) {
       ++result_.counts.too_large;
       note_nearest(node.choices, Report::needed(report.fullest()));
-      return keep(node, Fate::TooLarge, report.step);
+      return keep(node, Fate::TooLarge, &report);
     }
     if (fit == Fit::Close && !question_.allow_close) {
       ++result_.counts.close;
       note_nearest(node.choices, Report::needed(report.fullest()));
-      return keep(node, Fate::Close, report.step);
+      return keep(node, Fate::Close, &report);
     }
     ++result_.counts.simulated;
-    keep(node, Fate::Simulated, report.step);
+    keep(node, Fate::Simulated, &report);
     if (is_too_slow(report.step)) return;
     const double cost = cost_of(node.choices, report.step);
     if (!best_ || cost < *best_) {
@@ -280,9 +283,13 @@ class Search {
     if (result_.plans.size() > std::max<std::size_t>(1, question_.top)) result_.plans.pop_back();
   }
 
-  void report_progress() {
-    if (!progress_ || ++turns_ % 64 != 0) return;
-    SearchProgress now{.counts = result_.counts, .best = best_step_, .best_choices = best_choices_};
+  void report_progress(bool simulated) {
+    if (!progress_ || (++turns_ % 64 != 0 && !simulated)) return;
+    SearchProgress now{.counts = result_.counts,
+                       .best = best_step_,
+                       .best_choices = best_choices_,
+                       .candidates = result_.candidates,
+                       .plans = result_.plans};
     if (!open_.empty()) now.bound = open_.top().bound.step;
     progress_(now);
   }
@@ -335,7 +342,7 @@ class Search {
       const Node node = open_.pop_least();
       const bool worse = best_ && node.cost >= enough();
       if (node.depth == Depth::Plan) {
-        keep(node, worse ? Fate::PrunedByBound : Fate::Open, std::nullopt);
+        keep(node, worse ? Fate::PrunedByBound : Fate::Open);
       }
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);

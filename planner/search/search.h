@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -66,7 +67,9 @@ struct Candidate {
   Seconds bound;      // no plan with these choices has a shorter step
   Bytes bound_bytes;  // none needs less on its fullest device
   Fate fate = Fate::Open;
-  std::optional<Seconds> step;  // where it was simulated
+  // Where it was simulated: its step, and what it needs on its fullest device.
+  std::optional<Seconds> step;
+  std::optional<Bytes> needed = {};
 };
 
 struct RankedPlan {
@@ -111,10 +114,15 @@ struct SearchProgress {
   std::optional<Seconds> best;  // step
   Seconds bound;
   std::optional<PlanChoices> best_choices;
+  // What there is so far, while the call lasts: candidates in the order in which they were decided,
+  // more at the end with each call, and plans best first.
+  std::span<const Candidate> candidates = {};
+  std::span<const RankedPlan> plans = {};
 };
 
 // Ranked plans and the proof of how good the first one is. The same question has the same answer,
-// whatever the threads. `progress` is called now and then, from this thread. When asked to stop it
+// whatever the threads. `progress` is called now and
+// then and after every simulated plan, from this thread. When asked to stop it
 // returns what it has: `complete` says whether that was enough.
 SearchResult search(const SearchQuestion& question, const Setting& setting,
                     const std::function<void(const SearchProgress&)>& progress = {},

@@ -193,6 +193,29 @@ TEST_CASE("pinning what won gives the same plan, and its own bound") {
   CHECK(twice.counts == result.counts);
 }
 
+TEST_CASE(
+    "who watches a search sees every candidate once, with what it needs where it was simulated") {
+  Asked asked("llama3-8b", "h100:2x8", "megatron-core", 64, 4096);
+  std::vector<Candidate> seen;
+  std::size_t plans = 0;
+  const auto watch = [&](const SearchProgress& now) {
+    REQUIRE(now.candidates.size() >= seen.size());
+    for (const Candidate& one : now.candidates.subspan(seen.size())) seen.push_back(one);
+    CHECK(now.plans.size() >= plans);
+    plans = now.plans.size();
+    if (!now.plans.empty()) CHECK(now.plans.front().report.step == *now.best);
+  };
+  const SearchResult result = search(asked.question, asked.bench.setting, watch);
+  CHECK(plans > 0);
+  CHECK(seen.size() <= result.candidates.size());
+  for (const Candidate& one : seen) {
+    const auto same = [&](const Candidate& other) { return other.choices == one.choices; };
+    CHECK(std::ranges::count_if(result.candidates, same) == 1);
+    CHECK(one.step.has_value() == one.needed.has_value());
+    if (one.needed) CHECK(*one.needed >= one.bound_bytes);
+  }
+}
+
 TEST_CASE("no neighbour of what won is faster than the bound") {
   Asked asked("gpt3-1.3b", "a100-80:2x8", "megatron-core", 64, 2048);
   const SearchResult result = search(asked.question, asked.bench.setting);
