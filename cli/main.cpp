@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/data_folder.h"
 #include "cli/exit_code.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/profile/database_error.h"
@@ -22,18 +22,6 @@
 
 namespace meshwright {
 namespace {
-
-// The installed program stands beside its data (prefix/bin, prefix/share/meshwright); a program
-// in a build folder uses the source tree's.
-std::filesystem::path find_data_folder() {
-  std::error_code unreadable;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  const auto installed = program.parent_path() / MESHWRIGHT_DATA_FROM_BIN;
-  if (!unreadable && std::filesystem::is_directory(installed)) {
-    return installed.lexically_normal();
-  }
-  return MESHWRIGHT_SOURCE_DATA;
-}
 
 int report(const Session& session, ExitCode code, std::string_view message) {
   const int number = static_cast<int>(code);
