@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "costmodel/base/presets.h"
+#include "costmodel/cluster/cluster_file.h"
 #include "costmodel/cluster/cluster_name.h"
 
 namespace meshwright {
@@ -113,6 +114,22 @@ TEST_CASE("every preset loads, scales out and says where its values come from") 
     for (const LevelId id : levels(cluster)) {
       CHECK(!level(cluster, id).bandwidth.source.empty());
     }
+  }
+}
+
+TEST_CASE("a cluster is the same after it was written to a file and read") {
+  std::vector<std::string> names = preset_names(MESHWRIGHT_DATA "/clusters");
+  names.insert(names.end(), {"h100:12", "a100-80:3x4", "gb200-nvl72:18x4"});
+  for (const std::string& name : names) {
+    INFO(name);
+    Cluster cluster = find_cluster(name, MESHWRIGHT_DATA);
+    CHECK(parse_cluster(cluster_file_text(cluster), "written.json") == cluster);
+    cluster.exceptions = {{.device = DeviceId(0), .speed = 1 / 3.0}};
+    for (NodeType& node : cluster.node_types) {
+      node.device.memory.value = Bytes(85'899'345'921);
+    }
+    cluster.network.front().bandwidth.value = BytesPerSecond(1e10 / 3);
+    CHECK(parse_cluster(cluster_file_text(cluster), "written.json") == cluster);
   }
 }
 
