@@ -107,6 +107,7 @@ void add_cluster_command(Command& program, Session& session) {
   command.flag("--list", options->list, "List the presets");
   add_json_option(command, session);
   command.runs([options, &session] { show_cluster(*options, session); });
+  add_cluster_import_command(command, session);
 }
 
 }  // namespace meshwright

@@ -79,7 +79,8 @@ void add_limits(CLI::Option& option, std::function<bool(double)> holds, std::str
 // A word where a subcommand should stand, which is none.
 void check_subcommands(const CLI::App& app, const std::vector<std::string>& words) {
   const auto known = app.get_subcommands([](const CLI::App*) { return true; });
-  if (known.empty()) return;
+  // Where none is demanded a word may be a value.
+  if (known.empty() || app.get_require_subcommand_min() == 0) return;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with("-")) continue;
     std::vector<std::string> names;
@@ -183,7 +184,11 @@ Option Command::repeated(const std::string& name, std::vector<std::string>& into
   return Option(*app_.add_option(name, into, about));
 }
 
-void Command::runs(std::function<void()> work) { app_.callback(std::move(work)); }
+void Command::runs(std::function<void()> work) {
+  app_.callback([&app = app_, work = std::move(work)] {
+    if (app.get_subcommands().empty()) work();
+  });
+}
 
 CommandLine::CommandLine(const std::string& about, const std::string& name,
                          const std::function<std::string()>& version)

@@ -55,7 +55,7 @@ class Command {
   Option repeated(const std::string& name, std::vector<std::string>& into,
                   const std::string& about);
 
-  // What is done if this subcommand is chosen, while the command line is read.
+  // What is done if this subcommand is chosen and none below it, while the command line is read.
   void runs(std::function<void()> work);
 
  private:

@@ -6,6 +6,7 @@ packages=(
   g++ cmake ninja-build git unzip python3 python3-pip clang-format
   nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libprotozero-dev
   libsqlitecpp-dev libsqlite3-dev libopenblas-dev
+  libpugixml-dev
   catch2 librapidcheck-dev
 )
 readonly environment_missing=30  # the program's own exit code for it

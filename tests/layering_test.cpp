@@ -20,8 +20,9 @@ const std::map<std::string, std::vector<std::string>> kMayInclude = {
     {"simulator", {"costmodel"}},
     {"planner", {"costmodel", "simulator"}},
     {"executor", {"costmodel", "simulator"}},
-    {"cli", {"costmodel", "simulator", "planner", "executor"}},
-    {"gui", {"costmodel", "simulator", "planner", "executor"}},
+    {"import", {"costmodel", "simulator"}},
+    {"cli", {"costmodel", "simulator", "planner", "executor", "import"}},
+    {"gui", {"costmodel", "simulator", "planner", "executor", "import"}},
     {"tools", {"costmodel", "simulator", "planner", "executor"}},
 };
 
@@ -38,6 +39,7 @@ const std::vector<LibraryRule> kLibraries = {
     {"OR-Tools", {"ortools/"}, {"planner/"}},
     {"protozero", {"protozero/"}, {"planner/", "costmodel/model/import/"}},
     {"CLI11", {"CLI/"}, {"cli/options.cpp"}},
+    {"pugixml", {"pugi"}, {"import/input/xml_input.cpp"}},
     {"CUDA", {"cuda", "cublas", "cudnn", "nccl"}, {"executor/cuda/"}},
 };
 
@@ -56,6 +58,7 @@ const std::map<std::string, std::vector<InnerFolder>> kInnerFolders = {
       {"profile", {"base", "kernel"}},
       {"price", {"base", "model", "cluster", "kernel", "profile"}},
       {"probe", {"base", "cluster", "profile", "price"}}}},
+    {"import", {{"input", {}}, {"cluster", {"input"}}}},
     {"simulator",
      {{"layout", {}},
       {"program", {}},
