@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "planner/export/target.h"
+
+namespace meshwright {
+namespace {
+
+template <class T>
+std::vector<std::string_view> words_of(const std::vector<T>& values) {
+  std::vector<std::string_view> words;
+  for (const T& value : values) words.push_back(to_text(value));
+  return words;
+}
+
+std::string heads_text(HeadRule rule) {
+  switch (rule) {
+    case HeadRule::Any:
+      return "tp divides the heads";
+    case HeadRule::Divided:
+      return "tp divides heads and key-value heads";
+    case HeadRule::DividedOrDivides:
+      return "tp divides the heads, and divides the key-value heads or is a multiple of them";
+  }
+  return "";
+}
+
+std::string pipeline_text(const Abilities& able) {
+  if (!able.pipeline) return "pp=1 alone";
+  return fmt::format(
+      "pp with schedule {}, {}", fmt::join(words_of(able.schedules), ", "),
+      able.any_layers ? "any layers of each chunk" : "layers that divide among the chunks");
+}
+
+std::string zero_text(const Abilities& able) {
+  std::string text = fmt::format("zero {}", fmt::join(able.zero, ", "));
+  if (able.pipeline && able.zero_with_pipeline != able.zero) {
+    text += fmt::format(" ({} with pp above 1)", fmt::join(able.zero_with_pipeline, ", "));
+  }
+  if (!able.shard_with.empty()) {
+    text += fmt::format(", shard with {}", fmt::join(able.shard_with, ", "));
+  }
+  return text;
+}
+
+std::string offload_text(const Abilities& able) {
+  if (able.offload_optimizer) return able.offload_activations ? "offload" : "offload=optimizer";
+  return "no offload";
+}
+
+}  // namespace
+
+std::vector<std::string> recompute_words(const Abilities& able) {
+  std::vector<std::string> words;
+  for (const Recompute kind : able.recomputes) {
+    const bool segments = kind == Recompute::Uniform && able.segments;
+    words.push_back(kind == Recompute::First  ? "first:LAYERS"
+                    : kind == Recompute::Drop ? "drop:TENSORS"
+                    : segments                ? "full, uniform:LAYERS"
+                                              : to_text(RecomputeChoice{.kind = kind}));
+  }
+  return words;
+}
+
+std::vector<std::string> limits_of(const ExportTarget& target) {
+  const Abilities& able = writer_of(target).abilities;
+  std::vector<std::string> lines = {
+      fmt::format("precision {}; kernels {}", fmt::join(words_of(able.precisions), ", "),
+                  fmt::join(words_of(able.kernels), ", ")),
+      able.tensor ? heads_text(able.heads) : "tp=1 alone", pipeline_text(able), zero_text(able),
+      fmt::format("recompute {}; {}", fmt::join(recompute_words(able), ", "), offload_text(able))};
+  if (able.tensor && able.sequence != SequenceSplit::Chosen) {
+    lines.push_back(able.sequence == SequenceSplit::Never ? "no sequence_parallel"
+                                                          : "sequence_parallel with every tp");
+  }
+  return lines;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,197 @@
+#include "planner/export/megatron_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/export/buckets.h"
+#include "simulator/choices/model_layers.h"
+
+namespace meshwright {
+namespace {
+
+void refuse_model(Refusals& refusals, std::string what, std::string reason) {
+  refuse(refusals, "model", std::move(what), std::move(reason));
+}
+
+void check_rope(Refusals& refusals, const RopeAttributes& rope) {
+  if (rope.theta != std::floor(rope.theta)) {
+    refuse_model(refusals, fmt::format("rope theta {}", rope.theta), "--rotary-base is whole");
+  }
+  if (rope.scaling.empty()) return;
+  if (rope.scaling == "linear" && rope.factor == std::floor(rope.factor)) return;
+  // The rest of llama3's numbers are constants of rotary_pos_embedding.py.
+  if (rope.scaling == "llama3" && rope.low_factor == 1 && rope.high_factor == 4 &&
+      rope.original_positions == 8192) {
+    return;
+  }
+  refuse_model(refusals, "rope scaling " + rope.scaling,
+               "it has linear by a whole factor, and llama3's with its usual numbers");
+}
+
+void check_positions(Refusals& refusals, const DecoderSpec& model) {
+  if (const auto* rope = std::get_if<RopeAttributes>(&model.positions)) {
+    check_rope(refusals, *rope);
+  } else if (const auto* learned = std::get_if<LearnedPositions>(&model.positions)) {
+    if (learned->reserved > 0) {
+      refuse_model(refusals, "positions that no token has", "its tables have none");
+    }
+  } else {
+    refuse_model(refusals, "alibi positions", "it has learned and rotary ones");
+  }
+}
+
+void check_function(Refusals& refusals, const DecoderSpec& model) {
+  const bool gelu = model.function == Function::Gelu || model.function == Function::GeluTanh;
+  if (model.gated ? model.function == Function::Silu : gelu) {
+    // The tanh form comes with the kernel that adds the bias.
+    if (model.function != Function::GeluTanh || model.ffn_bias) return;
+  }
+  refuse_model(
+      refusals,
+      fmt::format("{}{} feed-forward", model.gated ? "gated " : "", to_text(model.function)),
+      "it has gated silu, gelu, and tanh gelu with biases");
+}
+
+void check_megatron_biases(Refusals& refusals, const DecoderSpec& model) {
+  const bool all = model.qkv_bias && model.output_bias && model.ffn_bias;
+  if (all || (!model.output_bias && !model.ffn_bias)) return;
+  refuse_model(refusals, "biases of some products",
+               "it has biases on all, on none, or on queries, keys and values alone");
+}
+
+void check_interleaved(Refusals& refusals, const PlanChoices& choices,
+                       const ExportSetting& setting) {
+  if (choices.schedule != Schedule::Interleaved || choices.pp == 1) return;
+  const std::int64_t microbatches = setting.batch.global_batch / (choices.dp * choices.microbatch);
+  if (microbatches % choices.pp == 0) return;
+  refuse(refusals, "schedule", "interleaved",
+         fmt::format("{} micro-batches are not a multiple of pp={}", microbatches, choices.pp));
+}
+
+void check_megatron_bucket(Refusals& refusals, const PlanChoices& choices,
+                           const ExportSetting& setting) {
+  if (choices.dp == 1) return;
+  if (choices.zero == 3 && choices.pp == 1)
+    return check_bucket_is_layer(refusals, choices, setting);
+  const Bytes bucket = bucket_of(choices), all = all_weights(setting);
+  if (choices.overlap || bucket >= all) return;
+  refuse(refusals, "bucket", to_text(bucket),
+         fmt::format("without overlap all gradients are one bucket: expected at least {} B",
+                     all.value()));
+}
+
+void check_megatron_offload(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  if (!choices.offload_optimizer || (choices.zero == 1 && choices.dp > 1)) return;
+  refuse(refusals, "zero", std::to_string(choices.zero),
+         "offload=optimizer comes with the distributed optimizer: zero=1 and dp above 1");
+}
+
+// Megatron-FSDP reduces as it goes.
+void check_fsdp_overlap(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  if (choices.dp == 1 || choices.zero < 2 || choices.overlap) return;
+  refuse(refusals, "overlap", "false", "ZeRO 2 and 3 reduce gradients during the backward");
+}
+
+}  // namespace
+
+void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
+                          const ExportSetting& setting) {
+  if (!model.has_head) refuse_model(refusals, "no head", "it trains language models");
+  if (model.experts) refuse_model(refusals, "experts", "plans with experts are not written yet");
+  if (model.latent) refuse_model(refusals, "latent attention", "is not written yet");
+  if (model.parallel_residual) {
+    refuse_model(refusals, "attention beside feed-forward", "its layers have them in a row");
+  }
+  if (!model.norm_first || !model.final_norm) {
+    refuse_model(refusals, "norms after layers", "its layers have norms first, and one at the end");
+  }
+  if (model.embedding_norm || model.embedding_scale || model.embedding_width != model.hidden) {
+    refuse_model(refusals, "a changed embedding", "its layers read the embedding as it is");
+  }
+  if (model.norm_attributes.gain_plus_one) {
+    refuse_model(refusals, "gains that are offsets from 1", "is not written yet");
+  }
+  if (model.embedding_dropout != model.residual_dropout) {
+    refuse_model(refusals, "different dropouts", "embedding and layers have one --hidden-dropout");
+  }
+  if (model.window && *model.window < setting.batch.sequence) {
+    refuse_model(refusals, fmt::format("a window of {}", *model.window), "is not written yet");
+  }
+  check_positions(refusals, model);
+  check_function(refusals, model);
+  check_megatron_biases(refusals, model);
+}
+
+std::int64_t padded_vocabulary(const DecoderSpec& model, std::int64_t tp) {
+  return (model.vocabulary + tp - 1) / tp * tp;
+}
+
+std::string megatron_layout(const std::vector<std::int64_t>& layers) {
+  std::vector<std::string> stages;
+  for (std::size_t c = 0; c < layers.size(); ++c) {
+    std::string stage = c == 0 ? "E" : "";
+    if (layers[c] > 0) stage += layers[c] == 1 ? "t" : fmt::format("t*{}", layers[c]);
+    stages.push_back(stage + (c + 1 == layers.size() ? "L" : ""));
+  }
+  return fmt::format("{}", fmt::join(stages, "|"));
+}
+
+bool has_even_layers(const PlanChoices& choices, const ExportSetting& setting) {
+  const auto layers = layers_of_chunks(choices, find_layers(setting.model).count());
+  return std::ranges::all_of(layers, [&](std::int64_t count) { return count == layers.front(); });
+}
+
+std::vector<Rule> megatron_rules() {
+  return {{"schedule", check_interleaved},
+          {"zero", check_megatron_offload},
+          {"overlap", check_fsdp_overlap},
+          {"bucket", check_megatron_bucket}};
+}
+
+Abilities megatron_abilities() {
+  return {
+      .precisions = {Precision::BF16, Precision::FP16, Precision::FP32, Precision::FP8},
+      .narrow_gradients = {Precision::BF16, Precision::FP16, Precision::FP8},
+      .kernels = {KernelSet::Eager, KernelSet::Unfused},
+      .orders = {RankOrder::TensorDataPipeline, RankOrder::TensorPipelineData},
+      .heads = HeadRule::DividedOrDivides,
+      .schedules = {Schedule::OneForwardOneBackward, Schedule::Interleaved},
+      .any_layers = true,
+      .zero = {0, 1, 2, 3},
+      .zero_with_pipeline = {0, 1},
+      .shard_with = {1},
+      .recomputes = {Recompute::None, Recompute::Selective, Recompute::Uniform, Recompute::First},
+      .segments = true,
+      .offload_optimizer = true,
+      .overlaps = {true, false}};
+}
+
+std::optional<Bytes> megatron_bucket(const PlanChoices& choices, const ExportSetting& setting) {
+  if (choices.zero == 3) return layer_weights(choices, setting);
+  if (!choices.overlap) return all_weights(setting);
+  return std::nullopt;
+}
+
+std::vector<std::string> megatron_notes(const Export& what) {
+  std::vector<std::string> notes;
+  const PlanChoices& choices = what.choices;
+  const std::int64_t padded = padded_vocabulary(what.model, choices.tp);
+  if (padded != what.model.vocabulary) {
+    notes.push_back(fmt::format("The vocabulary is padded from {} to {}, so that tp divides it.",
+                                what.model.vocabulary, padded));
+  }
+  if (choices.dp > 1 && choices.overlap && choices.zero < 2 &&
+      choices.pp * choices.virtual_stages > 1) {
+    notes.push_back("Only the first stage's first chunk has buckets; others reduce all at once.");
+  }
+  if (choices.offload_optimizer) {
+    notes.push_back(
+        "It updates offloaded state on the host's cores; the prediction copies it to the device.");
+  }
+  return notes;
+}
+
+}  // namespace meshwright
