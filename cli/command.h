@@ -14,6 +14,7 @@ void add_plan_command(Command& program, Session& session);
 void add_simulate_command(Command& program, Session& session);
 void add_compare_command(Command& program, Session& session);
 void add_explain_command(Command& program, Session& session);
+void add_export_command(Command& program, Session& session);
 void add_run_command(Command& program, Session& session);
 void add_benchmark_command(Command& program, Session& session);
 void add_profile_command(Command& program, Session& session);

@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   add_simulate_command(program, session);
   add_compare_command(program, session);
   add_explain_command(program, session);
+  add_export_command(program, session);
   add_run_command(program, session);
   add_benchmark_command(program, session);
   add_profile_command(program, session);

@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/command.h"
+#include "cli/export_option.h"
+#include "cli/export_view.h"
+#include "cli/setting_option.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/write_file.h"
+#include "simulator/plan/plan_file.h"
+
+namespace meshwright {
+namespace {
+
+constexpr auto kExportFooter =
+    "Writes a folder that starts training by the plan: the target's own configuration for this\n"
+    "model, a script that starts it on every node, the plan and a README. What a target cannot be\n"
+    "told exactly is not written: exit code 12, with every such choice, the nearest plan that it\n"
+    "can be told and what that costs. `meshwright plan --target T` searches only what T can be\n"
+    "told. Without --out the files are printed. docs/exports.md says what each choice becomes.\n\n"
+    "Examples:\n"
+    "  meshwright export --list\n"
+    "  meshwright export --model llama3-8b --cluster h100:2x8 --plan "
+    "dp=4,tp=2,pp=2,zero=1,sequence_parallel=true --global-batch 64 --seq 8192 --to megatron-lm "
+    "--out llama3-8b-run";
+
+struct ExportOptions {
+  SettingOptions asked;
+  std::string to;
+  std::optional<std::string> version, out;
+  std::string launcher = "torchrun";
+  bool force = false, list = false;
+};
+
+void write_files(const std::vector<ExportedFile>& files, const std::filesystem::path& folder) {
+  for (const ExportedFile& file : files) {
+    const auto path = folder / file.name;
+    std::filesystem::create_directories(path.parent_path());
+    write_text_file(path, file.text);
+    using enum std::filesystem::perms;
+    if (file.is_program) {
+      std::filesystem::permissions(path, owner_exec | group_exec | others_exec,
+                                   std::filesystem::perm_options::add);
+    }
+  }
+}
+
+bool is_new(const std::filesystem::path& folder) {
+  return !std::filesystem::exists(std::filesystem::symlink_status(folder)) ||
+         (std::filesystem::is_directory(folder) && std::filesystem::is_empty(folder));
+}
+
+void require_writable(const ExportOptions& options) {
+  if (!options.out) return;
+  const std::filesystem::path folder = *options.out;
+  if (folder.empty()) throw UsageError("--out: expected a folder's name, found nothing");
+  if (is_new(folder) || (options.force && std::filesystem::is_directory(folder))) return;
+  throw UsageError(fmt::format("--out {}: {}", printable(*options.out),
+                               std::filesystem::is_directory(folder)
+                                   ? "is there already; --force writes into it"
+                                   : "is a file, expected a folder"));
+}
+
+// A new folder is there whole or not at all; in one that is there already files are replaced one by
+// one.
+void write_folder(const std::vector<ExportedFile>& files, const std::filesystem::path& folder) {
+  if (!is_new(folder)) return write_files(files, folder);
+  const auto target = folder.has_filename() ? folder : folder.parent_path();
+  const auto parent = std::filesystem::absolute(target).parent_path();
+  std::filesystem::create_directories(parent);
+  const auto temporary = parent / random_file_name();
+  try {
+    write_files(files, temporary);
+    std::filesystem::rename(temporary, target);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(temporary, ignored);
+    throw;
+  }
+}
+
+// Of the nearest plans the fastest one that fits, or the fastest.
+std::optional<CarriedInstead> simulated_nearest(const ExportTarget& target, const ShortForm& form,
+                                                const ExportSetting& setting,
+                                                const AskedSetting& asked,
+                                                const PlanChoices& defaults) {
+  std::optional<CarriedInstead> best;
+  for (const PlanChoices& choices : nearest_carried(target, form.choices, setting)) {
+    const auto planned = plan_of(choices, form.batch, asked.setting);
+    const auto* plan = std::get_if<Plan>(&planned);
+    if (!plan) continue;
+    Report report = predict(*plan, asked.setting).report;
+    const auto rank = [](const Report& one) {
+      return std::pair(one.fits == Fit::No, one.step.value());
+    };
+    if (best && rank(best->report) <= rank(report)) continue;
+    best = CarriedInstead{to_text(choices, defaults), std::move(report)};
+  }
+  return best;
+}
+
+[[noreturn]] void end_not_carried(const NotCarried& what, const Session& session) {
+  if (session.json) {
+    print_json(not_carried_json(what));
+  } else {
+    print_text(not_carried_text(what));
+  }
+  std::set<std::string> fields;
+  for (const Refusal& refusal : what.refusals) fields.insert(refusal.field);
+  throw EndedWith(ExitCode::NotExportable, fmt::format("{} {} cannot carry {}", what.target.name,
+                                                       what.target.version, fmt::join(fields, ", "))
+                                               .c_str());
+}
+
+void export_one(const ExportOptions& options, const ExportTarget& target, const AskedSetting& asked,
+                const Session& session) {
+  const AskedPlan form = asked_plan(options.asked.plan, asked);
+  const ShortForm& short_form = short_form_of(form, options.asked.plan);
+  const Plan plan = plan_for(form, options.asked.plan, asked.setting);
+  const PlanChoices defaults = choices_of(asked.software.plan, short_form.batch.precision);
+  const AskedExport to_export(options.asked, asked, short_form.batch, session);
+  const PlanToExport what{short_form.choices, to_text(short_form.choices, defaults),
+                          plan_text(plan, asked.graph.dims), asked.software.name,
+                          predict(plan, asked.setting).report};
+  auto made = export_plan(target, what, to_export.setting, *parse_launcher(options.launcher));
+  if (auto* refusals = std::get_if<std::vector<Refusal>>(&made)) {
+    end_not_carried({target, what.choices_text, what.report, std::move(*refusals),
+                     simulated_nearest(target, short_form, to_export.setting, asked, defaults)},
+                    session);
+  }
+  const auto& files = std::get<std::vector<ExportedFile>>(made);
+  if (options.out) write_folder(files, *options.out);
+  if (session.json) return print_json(written_json(target, what.choices_text, what.report, files));
+  print_text(options.out ? written_text(files, *options.out) : files_text(files));
+}
+
+void export_plans(ExportOptions options, const Session& session) {
+  if (options.list) {
+    return session.json ? print_json(targets_json()) : print_text(targets_text());
+  }
+  if (options.asked.software == "list") return print_text(software_list(session));
+  require_given({{"--model", !options.asked.plan.model.empty()},
+                 {"--cluster", !options.asked.cluster.empty()},
+                 {"--plan", !options.asked.plan.plan.empty()},
+                 {"--to", !options.to.empty()}});
+  const ExportTarget& target = target_from_option("--to", options.to, options.version);
+  require_writable(options);
+  if (!options.asked.software) options.asked.software = target.software;
+  const AskedSetting asked(options.asked, session);
+  export_one(options, target, asked, session);
+}
+
+}  // namespace
+
+void add_export_command(Command& program, Session& session) {
+  Command command = program.subcommand(
+      "export", "Writes a plan for a training framework, exactly or not at all", kExportFooter);
+  const auto options = std::make_shared<ExportOptions>();
+  add_setting_options(command, options->asked);
+  command.text("--plan", options->asked.plan.plan, kPlanAbout);
+  command.text("--to", options->to, "The framework, one of --list");
+  command.text("--target-version", options->version,
+               "Its version (if not given, the first that --list shows)");
+  command
+      .text("--launcher", options->launcher,
+            "What starts the processes: torchrun, by hand on every node; slurm; mpirun")
+      .with_default()
+      .one_of({"torchrun", "slurm", "mpirun"});
+  command.text("--out", options->out, "The folder to write (if not given, files are printed)");
+  command.flag("--force", options->force, "Write into a folder that is there already");
+  command.flag("--list", options->list, "Targets, versions and what each cannot carry");
+  add_json_option(command, session);
+  command.runs([options, &session] { export_plans(*options, session); });
+}
+
+}  // namespace meshwright

@@ -1,0 +1,49 @@
+#include "cli/export_option.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/presets.h"
+
+namespace meshwright {
+namespace {
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const ExportTarget& target : export_targets()) {
+    if (std::ranges::find(names, target.name) == names.end()) names.push_back(target.name);
+  }
+  return names;
+}
+
+std::vector<std::string> versions_of(const std::string& name) {
+  std::vector<std::string> versions;
+  for (const ExportTarget& target : export_targets()) {
+    if (target.name == name) versions.push_back(target.version);
+  }
+  return versions;
+}
+
+}  // namespace
+
+const ExportTarget& target_from_option(const std::string& option, const std::string& name,
+                                       const std::optional<std::string>& version) {
+  const std::vector<std::string> names = target_names();
+  if (std::ranges::find(names, name) == names.end()) {
+    throw UsageError(fmt::format("{} {}: expected {}.{}", option, printable(name),
+                                 fmt::join(names, ", "), hint_for(name, names)));
+  }
+  if (const ExportTarget* target = find_export_target(name, version)) return *target;
+  throw UsageError(fmt::format("--target-version {}: {} is written for {} alone: names change",
+                               printable(*version), name, fmt::join(versions_of(name), " and ")));
+}
+
+AskedExport::AskedExport(const SettingOptions& options, const AskedSetting& asked,
+                         const BatchChoice& batch, const Session& session)
+    : decoder(read_decoder_file(options.plan.model, session.data)),
+      setting{asked.model, asked.cluster, decoder, batch} {}
+
+}  // namespace meshwright

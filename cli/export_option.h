@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/setting_option.h"
+#include "planner/export/export.h"
+
+namespace meshwright {
+
+// The target that is named. Throws UsageError that lists those there are.
+const ExportTarget& target_from_option(const std::string& option, const std::string& name,
+                                       const std::optional<std::string>& version = {});
+
+// A setting for exports, with what it refers to.
+struct AskedExport {
+  AskedExport(const SettingOptions& options, const AskedSetting& asked, const BatchChoice& batch,
+              const Session& session);
+  AskedExport(const AskedExport&) = delete;  // `setting` refers to `decoder`
+  AskedExport& operator=(const AskedExport&) = delete;
+
+  const std::optional<DecoderFile> decoder;
+  const ExportSetting setting;
+};
+
+}  // namespace meshwright
