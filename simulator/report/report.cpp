@@ -9,6 +9,7 @@
 #include "costmodel/base/checked.h"
 #include "costmodel/price/cost_model.h"
 #include "simulator/engine/allocator_model.h"
+#include "simulator/report/held_buffers.h"
 
 namespace meshwright {
 namespace {
@@ -155,32 +156,18 @@ std::vector<std::string> ops_of_buffers(const Program& program) {
   return ops;
 }
 
-// Buffers that the device holds at a moment of the step, also those left by the step before.
+// Of what the device holds at a moment of the step.
 std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& program,
                                                                 const DeviceTimeline& timeline,
                                                                 Seconds step, Seconds moment) {
-  std::vector<std::optional<TaskSpan>> lives(program.buffers.size());
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    for (const BufferId id : program.operands_of(program.tasks[t])) {
-      auto& life = lives[id.index()];
-      if (!life) life = timeline.tasks[t];
-      life->start = std::min(life->start, timeline.tasks[t].start);
-      life->finish = std::max(life->finish, timeline.tasks[t].finish);
-    }
-  }
-  const auto holds = [](const TaskSpan& life, Seconds at) {
-    return life.start <= at && at < life.finish;
-  };
   const std::vector<std::string> ops = ops_of_buffers(program);
   std::vector<std::pair<std::string, Bytes>> layers;
   Bytes others;
-  for (std::size_t b = 0; b < lives.size(); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    if (buffer.component != Component::Activations || buffer.persistent || !lives[b]) continue;
-    if (buffer.space == Space::Host) continue;
-    if (!holds(*lives[b], moment) && !holds(*lives[b], moment + step)) continue;
+  for (const BufferId id : held_buffers(program, timeline, step, moment)) {
+    const Buffer& buffer = program.buffers[id.index()];
+    if (buffer.component != Component::Activations || buffer.persistent) continue;
     const Bytes bytes = bytes_of(buffer, program.precision);
-    const std::string layer = layer_of(ops[b]);
+    const std::string layer = layer_of(ops[id.index()]);
     const auto found = std::ranges::find(layers, layer, &std::pair<std::string, Bytes>::first);
     if (layer.empty()) {
       others += bytes;

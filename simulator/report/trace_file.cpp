@@ -34,31 +34,6 @@ void describe(TracedTask& traced, const Transfer& transfer, Precision precision)
   traced.group = transfer.group;
 }
 
-TracedTask traced_task(const Program& program, const Task& task, const TaskSpan& span) {
-  TracedTask traced{.task = task.kind,
-                    .lane = task.lane.index(),
-                    .span = {rounded(span.start), rounded(span.finish)},
-                    .microbatch = task.microbatch,
-                    .recompute = task.recompute};
-  switch (task.kind) {
-    case TaskKind::Kernel:
-      describe(traced, program.kernel(task), program.precision);
-      break;
-    case TaskKind::Transfer:
-      describe(traced, program.transfer(task), program.precision);
-      break;
-    case TaskKind::Copy: {
-      const HostCopy& copy = program.copy(task);
-      traced.kind = to_text(copy.direction);
-      traced.name = fmt::format("copy {} {}", traced.kind,
-                                program.buffers[program.operands_of(task)[0].index()].name.text());
-      traced.bytes = bytes_of(copy, program.precision);
-      break;
-    }
-  }
-  return traced;
-}
-
 TracedDevice traced_device(const Program& program, const DeviceTimeline& device) {
   TracedDevice traced{.device = program.device, .count = device.count, .lanes = program.lanes};
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
@@ -235,6 +210,31 @@ void read_event(const JsonInput& event, Trace& trace) {
 }
 
 }  // namespace
+
+TracedTask traced_task(const Program& program, const Task& task, const TaskSpan& span) {
+  TracedTask traced{.task = task.kind,
+                    .lane = task.lane.index(),
+                    .span = {rounded(span.start), rounded(span.finish)},
+                    .microbatch = task.microbatch,
+                    .recompute = task.recompute};
+  switch (task.kind) {
+    case TaskKind::Kernel:
+      describe(traced, program.kernel(task), program.precision);
+      break;
+    case TaskKind::Transfer:
+      describe(traced, program.transfer(task), program.precision);
+      break;
+    case TaskKind::Copy: {
+      const HostCopy& copy = program.copy(task);
+      traced.kind = to_text(copy.direction);
+      traced.name = fmt::format("copy {} {}", traced.kind,
+                                program.buffers[program.operands_of(task)[0].index()].name.text());
+      traced.bytes = bytes_of(copy, program.precision);
+      break;
+    }
+  }
+  return traced;
+}
 
 Trace trace_of(std::span<const Program> programs, const Timeline& timeline) {
   assert(programs.size() == timeline.devices.size());

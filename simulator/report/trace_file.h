@@ -47,6 +47,7 @@ struct Trace {
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 Trace trace_of(std::span<const Program> programs, const Timeline& timeline);
+TracedTask traced_task(const Program& program, const Task& task, const TaskSpan& span);
 
 // A trace in the JSON form of Chrome's trace events, which ui.perfetto.dev and chrome://tracing
 // open: a process for each device, a thread for each of its lanes, a complete event for each task
