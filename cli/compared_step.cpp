@@ -102,21 +102,27 @@ std::vector<KindTime> with_host_times(std::vector<KindTime> times, const TimePar
 
 }  // namespace
 
-ComparedStep predicted_step(const std::string& name, const Plan& plan, const Setting& setting) {
-  Prediction prediction = predict(plan, setting);
-  Report& report = prediction.report;
-  const Trace trace = trace_of(prediction.represented.programs, prediction.timeline);
-  const TracedDevice& last = trace.devices[report.last_device];
+ComparedStep predicted_step(const std::string& name, const Prediction& prediction) {
+  const Report& report = prediction.report;
+  const std::span<const Program> programs = prediction.represented.programs;
+  // Only one device is asked for, and a trace has texts for each of its tasks.
+  const Timeline own{{prediction.timeline.devices[report.last_device]}, prediction.timeline.step};
+  const Trace trace = trace_of(programs.subspan(report.last_device, 1), own);
+  const TracedDevice& last = trace.devices.front();
   ComparedStep step{.name = name,
                     .kind = "plan",
                     .step = report.step,
                     .times = with_host_times(kind_times(last, trace.step), report.last().parts),
-                    .sent = bytes_sent_of(last)};
+                    .sent = bytes_sent_of(last),
+                    .report = report};
   for (const NamedBytes& part : memory_parts(report.fullest())) {
     step.memory.emplace_back(part.name, part.bytes);
   }
-  step.report = std::move(report);
   return step;
+}
+
+ComparedStep predicted_step(const std::string& name, const Plan& plan, const Setting& setting) {
+  return predicted_step(name, predict(plan, setting));
 }
 
 bool is_plan(const std::string& name) {

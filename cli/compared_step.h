@@ -34,5 +34,6 @@ bool is_plan(const std::string& name);
 
 // A plan as it is predicted.
 ComparedStep predicted_step(const std::string& name, const Plan& plan, const Setting& setting);
+ComparedStep predicted_step(const std::string& name, const Prediction& prediction);
 
 }  // namespace meshwright
