@@ -9,6 +9,8 @@ packages=(
   libpugixml-dev
   catch2 librapidcheck-dev
 )
+# What the desktop program needs besides, which ./test always builds and ./run when it is asked for.
+gui_packages=(qt6-base-dev libqt6svg6-dev fonts-dejavu-core)
 readonly environment_missing=30  # the program's own exit code for it
 
 say() { printf 'meshwright: %s\n' "$*" >&2; }
@@ -122,6 +124,11 @@ fetch_ortools() {
 build() {
   local preset=$1 log=$root/build/log/$1.log launcher=()
   shift
+  # Configured before Qt was there, it does not know the desktop program.
+  if [[ " $* " == *" meshwright-gui "* ]] &&
+    ! grep -q meshwright-gui "$root/build/$preset/build.ninja" 2>/dev/null; then
+    rm -f "$root/build/$preset/build.ninja"
+  fi
   if [[ ! -f $root/build/$preset/build.ninja ]]; then
     if command -v ccache >/dev/null; then
       launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)

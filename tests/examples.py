@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = "cli cmake costmodel data docs executor import planner simulator tests tools".split()
+FOLDERS = "cli cmake costmodel data docs executor gui import planner simulator tests tools".split()
 TIME = re.compile(r"[\d.]+ (?:ns|us|ms|s)\b")
 CHANGING = set("KiB MiB GiB TiB GB us ms TFLOP/s same yes no close".split())
 

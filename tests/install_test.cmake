@@ -17,6 +17,15 @@ foreach(arguments "--version" "cluster;installed" "cluster;installed:2x8;--json"
     message(FATAL_ERROR "meshwright ${arguments} printed nothing")
   endif()
 endforeach()
+# The desktop program that was built is found and draws where it was installed.
+if(EXISTS ${build}/gui/meshwright-gui)
+  execute_process(COMMAND ${prefix}/bin/meshwright gui gpt2 installed --screenshot
+                          ${prefix}/window.png WORKING_DIRECTORY /
+                  OUTPUT_QUIET ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT EXISTS ${prefix}/window.png)
+    message(FATAL_ERROR "meshwright gui --screenshot wrote nothing")
+  endif()
+endif()
 # A GPU back end that was built is found and loaded where it was installed, GPU or not.
 if(EXISTS ${build}/cli/libmeshwright_cuda.so)
   execute_process(COMMAND ${prefix}/bin/meshwright benchmark --device cuda --quick --budget 1e-9

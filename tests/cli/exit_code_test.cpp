@@ -9,9 +9,9 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<std::string> kSubcommands = {"model",     "cluster", "plan",    "simulate",
-                                               "compare",   "explain", "export",  "run",
-                                               "benchmark", "profile", "validate"};
+const std::vector<std::string> kSubcommands = {"model",     "cluster", "plan",     "simulate",
+                                               "compare",   "explain", "export",   "run",
+                                               "benchmark", "profile", "validate", "gui"};
 
 // The commands a help text shows: "Example: meshwright ...", or "Examples: ..." and the lines below
 // it that begin alike.
@@ -178,6 +178,8 @@ TEST_CASE("every help shows an example, and every example works as printed") {
     CAPTURE(help, text);
     CHECK(!examples.empty());
     for (const std::string& example : examples) {
+      // The desktop program is built only where Qt is.
+      if (!MESHWRIGHT_HAS_GUI && example.starts_with("gui")) continue;
       CAPTURE(example);
       CHECK(run_program(example, "cd " + folder.path().string() + "; ").exit_code == 0);
     }

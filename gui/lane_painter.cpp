@@ -1,0 +1,132 @@
+#include "gui/lane_painter.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace meshwright {
+namespace {
+
+// A task so short that its share of a pixel is nothing can still be seen.
+constexpr double kLeastShade = 0.25;
+constexpr int kLeastLabel = 16;  // pixels of a bar
+constexpr std::size_t kMostLabels = 1500;
+
+QRgb shade(QRgb background, QRgb color, double share) {
+  const auto part = [share](int from, int to) {
+    return static_cast<int>(from + share * (to - from) + 0.5);
+  };
+  return qRgb(part(qRed(background), qRed(color)), part(qGreen(background), qGreen(color)),
+              part(qBlue(background), qBlue(color)));
+}
+
+// Every shade of every hue that a lane can have, so that a pixel is a look-up.
+using Shades = std::array<std::array<QRgb, 256>, kHues>;
+Shades shades_of(const Theme& theme, QRgb background) {
+  Shades shades{};
+  for (std::size_t hue = 0; hue < kHues; ++hue) {
+    shades[hue][0] = background;
+    for (std::size_t cover = 1; cover < 256; ++cover) {
+      const double share = kLeastShade + (1 - kLeastShade) * static_cast<double>(cover) / 255;
+      shades[hue][cover] = shade(background, theme.hues[hue].rgb(), share);
+    }
+  }
+  return shades;
+}
+
+void paint_from_afar(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
+                     std::size_t level, const Shades& shades) {
+  const double length = static_cast<double>(axis.length) / static_cast<double>(line.size());
+  const auto start = static_cast<double>(axis.start);
+  for (std::size_t x = 0; x < line.size(); ++x) {
+    const double from = start + static_cast<double>(x) * length;
+    const LaneBin bin = lane.pyramid.look(level, from, from + length);
+    line[x] = shades[bin.hue][bin.cover];
+  }
+}
+
+void paint_one_by_one(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
+                      const Shades& shades) {
+  const auto width = static_cast<double>(line.size());
+  const std::int64_t end = axis.start + axis.length;
+  auto task = std::ranges::upper_bound(lane.tasks, axis.start, {}, &TimedTask::finish);
+  for (; task != lane.tasks.end() && task->start < end; ++task) {
+    const double from = std::max(0.0, axis.pixel_of(task->start, width));
+    const double to = std::min(width, axis.pixel_of(task->finish, width));
+    const auto first = std::min(static_cast<std::size_t>(from), line.size() - 1);
+    const auto last = std::clamp(static_cast<std::size_t>(std::ceil(to)), first + 1, line.size());
+    const auto& own = shades[static_cast<std::size_t>(task->hue)];
+    // Neighbours stay apart where there is room for it.
+    const bool edge = last - first > 4;
+    std::fill(line.begin() + static_cast<std::ptrdiff_t>(first),
+              line.begin() + static_cast<std::ptrdiff_t>(last), own[255]);
+    if (edge) line[last - 1] = own[120];
+  }
+}
+
+void paint_with(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
+                const Shades& shades, QRgb background) {
+  std::ranges::fill(line, background);
+  const double length = static_cast<double>(axis.length) / static_cast<double>(line.size());
+  if (const auto level = lane.pyramid.level_for(length)) {
+    paint_from_afar(line, lane, axis, *level, shades);
+  } else {
+    paint_one_by_one(line, lane, axis, shades);
+  }
+}
+
+void copy_line(QImage& image, const std::vector<QRgb>& line, int top, int height) {
+  const int first = std::max(0, top), last = std::min(image.height(), top + height);
+  for (int y = first; y < last; ++y) {
+    std::ranges::copy(line, reinterpret_cast<QRgb*>(image.scanLine(y)));
+  }
+}
+
+}  // namespace
+
+void paint_lane(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
+                const Theme& theme, QRgb background) {
+  paint_with(line, lane, axis, shades_of(theme, background), background);
+}
+
+void paint_lanes(QImage& image, const LanePainting& painting) {
+  const QRgb background = painting.theme.stripe.rgb();
+  image.fill(painting.theme.background.rgb());
+  if (image.width() == 0) return;
+  const Shades shades = shades_of(painting.theme, background);
+  std::vector<QRgb> line(static_cast<std::size_t>(image.width()));
+  for (const LanePlace& place : painting.layout.lanes) {
+    const int top = place.top - painting.scroll;
+    if (top + place.height <= 0 || top >= image.height()) continue;
+    paint_with(line, painting.lanes.lanes[place.lane], painting.axis, shades, background);
+    copy_line(image, line, top, place.height);
+  }
+}
+
+void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area) {
+  const QFontMetrics metrics = painter.fontMetrics();
+  std::size_t painted = 0;
+  for (const LanePlace& place : painting.layout.lanes) {
+    const int top = area.top() + place.top - painting.scroll;
+    if (place.height < 12 || top + place.height <= area.top() || top >= area.bottom()) continue;
+    const TimelineLane& lane = painting.lanes.lanes[place.lane];
+    const std::int64_t end = painting.axis.start + painting.axis.length;
+    const double least = static_cast<double>(painting.axis.length) * kLeastLabel / area.width();
+    if (lane.pyramid.level_for(static_cast<double>(painting.axis.length) / area.width())) continue;
+    auto task = std::ranges::upper_bound(lane.tasks, painting.axis.start, {}, &TimedTask::finish);
+    for (; task != lane.tasks.end() && task->start < end; ++task) {
+      if (task->microbatch < 0 || static_cast<double>(task->finish - task->start) < least) continue;
+      const double from = std::max(0.0, painting.axis.pixel_of(task->start, area.width()));
+      const double to =
+          std::min<double>(area.width(), painting.axis.pixel_of(task->finish, area.width()));
+      const QString text = QString::number(task->microbatch);
+      if (to - from < metrics.horizontalAdvance(text) + 4) continue;
+      painter.setPen(painting.theme.label(task->hue));
+      painter.drawText(QRectF(area.left() + from, top, to - from, place.height), Qt::AlignCenter,
+                       text);
+      if (++painted > kMostLabels) return;
+    }
+  }
+}
+
+}  // namespace meshwright

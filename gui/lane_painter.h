@@ -1,0 +1,31 @@
+#pragma once
+
+#include <QImage>
+#include <QPainter>
+
+#include "gui/lane_layout.h"
+#include "gui/theme.h"
+#include "gui/time_axis.h"
+#include "gui/timeline_lanes.h"
+
+namespace meshwright {
+
+// Draws lanes as lines of pixels: a call of the painter for each bar would take many times as long.
+struct LanePainting {
+  const TimelineLanes& lanes;
+  const LaneLayout& layout;
+  TimeAxis axis;
+  const Theme& theme;
+  int scroll = 0;  // pixels of the layout above the picture
+};
+// Fills `image` (32 bits) with its whole width as the axis.
+void paint_lanes(QImage& image, const LanePainting& painting);
+
+// A line of colours of one lane; `background` where it is idle.
+void paint_lane(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
+                const Theme& theme, QRgb background);
+
+// What stands in bars that are wide enough: the micro-batch, or what is done.
+void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area);
+
+}  // namespace meshwright

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <QLabel>
+#include <QMainWindow>
+#include <QProgressBar>
+#include <QSplitter>
+#include <QTabWidget>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gui/plans_view.h"
+#include "gui/session.h"
+#include "gui/setup_view.h"
+
+namespace meshwright {
+
+// Puts the views together: the question to the left, plans in the middle, the selected one to the
+// right and below.
+class MainWindow : public QMainWindow {
+ public:
+  MainWindow(GuiSession& session, QWidget* parent = nullptr);
+
+  // The names of views, as `--view` has them.
+  std::vector<std::string> view_names() const;
+  // None: there is none of that name.
+  QWidget* view(const std::string& name) const;
+  // Only this view, as large as the window; false: there is none of that name.
+  bool show_alone(const std::string& name);
+
+ protected:
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  void add_views();
+  void add_actions();
+  void show_theme();
+  void show_state();
+  void add_view(const std::string& name, const QString& title, QWidget* view, QTabWidget& tabs);
+
+  GuiSession& session_;
+  SetupView* setup_ = nullptr;
+  PlansView* plans_ = nullptr;
+  QSplitter* centre_ = nullptr;
+  QDockWidget* setup_dock_ = nullptr;
+  QDockWidget* details_dock_ = nullptr;
+  QTabWidget* details_ = nullptr;
+  QLabel* problem_ = nullptr;
+  QLabel* state_ = nullptr;
+  QProgressBar* progress_ = nullptr;
+  std::map<std::string, QWidget*> views_;
+};
+
+// Fusion with the colours of the theme, for the whole program.
+void apply_theme(bool dark);
+
+}  // namespace meshwright

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "simulator/program/timeline.h"
+
+namespace meshwright {
+
+// What a device holds over time, so that the most in any stretch is found without looking at all of
+// it: a peak that is one task wide is what people look for.
+class MemoryCurve {
+ public:
+  MemoryCurve() = default;
+  // `samples` must outlive this.
+  explicit MemoryCurve(std::span<const MemorySample> samples);
+
+  bool empty() const { return samples_.empty(); }
+  // What is held at the fullest moment from `from` to `to` (seconds), what was there before `from`
+  // included.
+  const MemorySample& fullest(double from, double to) const;
+  const MemorySample& peak() const { return samples_[peak_]; }
+
+ private:
+  std::size_t fuller(std::size_t a, std::size_t b) const { return totals_[b] > totals_[a] ? b : a; }
+
+  std::span<const MemorySample> samples_;
+  std::vector<std::int64_t> totals_;
+  std::vector<std::uint32_t> blocks_;  // the fullest of each block
+  std::size_t peak_ = 0;
+};
+
+}  // namespace meshwright

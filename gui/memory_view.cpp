@@ -1,0 +1,175 @@
+#include "gui/memory_view.h"
+
+#include <fmt/format.h>
+
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <algorithm>
+
+#include "gui/ticks.h"
+#include "gui/timeline_view.h"
+
+namespace meshwright {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+}  // namespace
+
+MemoryView::MemoryView(GuiSession& session, QWidget* parent) : QWidget(parent), session_(session) {
+  setMouseTracking(true);
+  setAttribute(Qt::WA_OpaquePaintEvent);
+  setAccessibleName("Memory over the step");
+  connect(&session, &GuiSession::detail_changed, this, [this] { load(); });
+  connect(&session, &GuiSession::device_changed, this, [this] { load(); });
+  connect(&session, &GuiSession::time_changed, this, [this] { update(); });
+  connect(&session, &GuiSession::theme_changed, this, [this] { update(); });
+  load();
+}
+
+void MemoryView::load() {
+  curve_ = {};
+  const auto& detail = session_.detail();
+  if (detail) {
+    curve_ = MemoryCurve(detail->prediction.timeline.devices[session_.device()].memory);
+    const DeviceReport& device = detail->prediction.report.devices[session_.device()];
+    const auto most = std::max(Report::needed(device), device.capacity);
+    top_ = static_cast<double>(most.value()) * 1.06;
+  }
+  update();
+}
+
+QRect MemoryView::plot() const {
+  return {kTimeGutter, 20, std::max(1, width() - kTimeGutter - 8), std::max(1, height() - 26)};
+}
+
+Bytes MemoryView::besides() const {
+  const DeviceReport& device = session_.detail()->prediction.report.devices[session_.device()];
+  return Report::needed(device) - total(device.by_component);
+}
+
+double MemoryView::y_of(double bytes) const {
+  const QRect area = plot();
+  return area.bottom() + 1 - bytes / top_ * area.height();
+}
+
+void MemoryView::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Theme& colors = theme(session_.dark());
+  painter.fillRect(rect(), colors.background);
+  if (curve_.empty() || !session_.detail()) return;
+  paint_axes(painter, colors);
+  paint_areas(painter, colors);
+  paint_limit(painter, colors);
+  paint_legend(painter, colors);
+}
+
+void MemoryView::paint_axes(QPainter& painter, const Theme& colors) const {
+  const QRect area = plot();
+  painter.fillRect(area, colors.stripe);
+  const Ticks ticks =
+      round_ticks(0, top_ / kGiB, static_cast<std::size_t>(std::max(2, area.height() / 32)));
+  for (std::size_t i = 0; i < ticks.count; ++i) {
+    const double y = y_of(ticks.at(i) * kGiB);
+    painter.setPen(colors.grid);
+    painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
+    painter.setPen(colors.dim);
+    painter.drawText(QRectF(0, y - 9, kTimeGutter - 8, 18), Qt::AlignRight | Qt::AlignVCenter,
+                     QString("%1 GiB").arg(ticks.at(i)));
+  }
+}
+
+// A column of pixels at a time: the fullest moment of each.
+void MemoryView::paint_areas(QPainter& painter, const Theme& colors) const {
+  const QRect area = plot();
+  QImage image(area.size(), QImage::Format_ARGB32_Premultiplied);
+  image.fill(Qt::transparent);
+  const TimeAxis axis = session_.time();
+  const double step = session_.detail()->prediction.timeline.step.value();
+  const auto below = static_cast<double>(besides().value());
+  for (int x = 0; x < area.width(); ++x) {
+    const double from = static_cast<double>(axis.time_at(x, area.width())) / 1e9;
+    const double to = static_cast<double>(axis.time_at(x + 1, area.width())) / 1e9;
+    if (from >= step) break;
+    const MemorySample& sample = curve_.fullest(from, std::min(to, step));
+    double bytes = 0;
+    int y = image.height();
+    for (std::size_t i = 0; i <= kComponents; ++i) {
+      const std::size_t component = i == 0 ? kComponents : i - 1;
+      bytes += i == 0 ? below : static_cast<double>(sample.bytes[component].value());
+      const int next = std::clamp(static_cast<int>(y_of(bytes)) - area.top(), 0, y);
+      const QRgb color = colors.memory[component].rgb();
+      for (; y > next; --y) reinterpret_cast<QRgb*>(image.scanLine(y - 1))[x] = color;
+    }
+  }
+  painter.drawImage(area.topLeft(), image);
+}
+
+void MemoryView::paint_limit(QPainter& painter, const Theme& colors) const {
+  const QRect area = plot();
+  const DeviceReport& device = session_.detail()->prediction.report.devices[session_.device()];
+  const double y = y_of(static_cast<double>(device.capacity.value()));
+  painter.setPen(QPen(colors.limit, 1.5, Qt::DashLine));
+  painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
+  const double peak_x =
+      area.left() +
+      session_.time().pixel_of(std::llround(device.peak_time.value() * 1e9), area.width());
+  if (peak_x < area.left() || peak_x > area.right()) return;
+  const double peak_y = y_of(static_cast<double>((total(curve_.peak().bytes) + besides()).value()));
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(colors.text, 1.5));
+  painter.setBrush(colors.background);
+  painter.drawEllipse(QPointF(peak_x, peak_y), 4, 4);
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void MemoryView::paint_legend(QPainter& painter, const Theme& colors) const {
+  const DeviceReport& device = session_.detail()->prediction.report.devices[session_.device()];
+  painter.setPen(colors.text);
+  painter.drawText(QRect(8, 0, kTimeGutter - 8, 20), Qt::AlignVCenter,
+                   QString("memory, device %1").arg(device.device.index()));
+  int x = kTimeGutter;
+  const QFontMetrics metrics = painter.fontMetrics();
+  for (std::size_t i = 0; i <= kComponents; ++i) {
+    const bool beside = i == kComponents;
+    if (!beside && device.by_component[i] == 0_B) continue;
+    const QString name =
+        beside ? QString("held besides")
+               : QString::fromStdString(std::string(to_text(static_cast<Component>(i))));
+    painter.fillRect(QRect(x, 5, 10, 10), colors.memory[i]);
+    painter.drawText(QPoint(x + 14, 15), name);
+    x += 14 + metrics.horizontalAdvance(name) + 16;
+  }
+  const QString peak = QString::fromStdString(
+      fmt::format("peak {} of {}", to_text(Report::needed(device)), to_text(device.capacity)));
+  if (x + metrics.horizontalAdvance(peak) < plot().right()) {
+    painter.setPen(colors.dim);
+    painter.drawText(QRect(x, 0, plot().right() - x, 20), Qt::AlignVCenter | Qt::AlignRight, peak);
+  }
+}
+
+void MemoryView::mouseMoveEvent(QMouseEvent* event) {
+  const QRect area = plot();
+  if (curve_.empty() || !session_.detail() || !area.contains(event->pos())) return;
+  const auto time = session_.time().time_at(event->pos().x() - area.left(), area.width());
+  const double seconds = static_cast<double>(time) / 1e9;
+  const MemorySample& sample = curve_.fullest(seconds, seconds);
+  std::string text =
+      fmt::format("{} in buffers at {}", to_text(total(sample.bytes)), moment_text(time, 1e3));
+  for (std::size_t i = 0; i < kComponents; ++i) {
+    if (sample.bytes[i] == 0_B) continue;
+    text += fmt::format("\n{}: {}", to_text(static_cast<Component>(i)), to_text(sample.bytes[i]));
+  }
+  QToolTip::showText(event->globalPosition().toPoint(), QString::fromStdString(text), this);
+}
+
+// The moment whose buffers are listed.
+void MemoryView::mousePressEvent(QMouseEvent* event) {
+  const QRect area = plot();
+  if (!session_.detail() || !area.contains(event->pos())) return;
+  const auto time = session_.time().time_at(event->pos().x() - area.left(), area.width());
+  session_.set_moment(Seconds(static_cast<double>(time) / 1e9));
+}
+
+}  // namespace meshwright

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <QWidget>
+#include <optional>
+
+#include "gui/memory_curve.h"
+#include "gui/session.h"
+#include "gui/theme.h"
+
+namespace meshwright {
+
+// What a device holds over the step, by component, on the timeline's axis, with what it has and the
+// peak.
+class MemoryView : public QWidget {
+ public:
+  MemoryView(GuiSession& session, QWidget* parent);
+  QSize minimumSizeHint() const override { return {400, 110}; }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+
+ private:
+  void load();
+  QRect plot() const;
+  // Besides the buffers of the program: context, communicators, what the allocator keeps.
+  Bytes besides() const;
+  double y_of(double bytes) const;
+  void paint_axes(QPainter& painter, const Theme& colors) const;
+  void paint_areas(QPainter& painter, const Theme& colors) const;
+  void paint_limit(QPainter& painter, const Theme& colors) const;
+  void paint_legend(QPainter& painter, const Theme& colors) const;
+
+  GuiSession& session_;
+  MemoryCurve curve_;
+  double top_ = 1;  // bytes at the upper edge
+};
+
+}  // namespace meshwright

@@ -1,0 +1,84 @@
+#include "gui/screenshot.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <QBuffer>
+#include <QCoreApplication>
+#include <QEventLoop>
+#include <QPixmap>
+#include <QSvgGenerator>
+#include <charconv>
+
+#include "cli/session.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/base/write_file.h"
+
+namespace meshwright {
+namespace {
+
+QSize parse_size(const std::string& text) {
+  constexpr int kLeast = 100, kMost = 10000;
+  int width = 0, height = 0;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, width);
+  const bool has_cross = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
+  const auto second = std::from_chars(has_cross ? first.ptr + 1 : end, end, height);
+  const bool whole = has_cross && second.ec == std::errc() && second.ptr == end;
+  if (!whole || std::min(width, height) < kLeast || std::max(width, height) > kMost) {
+    throw UsageError(fmt::format("--size {}: expected such as 1920x1080, {} to {} each",
+                                 printable(text), kLeast, kMost));
+  }
+  return {width, height};
+}
+
+void wait_until_idle(GuiSession& session) {
+  if (session.idle()) return;
+  QEventLoop loop;
+  QObject::connect(&session, &GuiSession::became_idle, &loop, &QEventLoop::quit);
+  loop.exec();
+}
+
+void require_no_problem(const GuiSession& session) {
+  if (!session.problem().empty()) throw UsageError(session.problem());
+}
+
+}  // namespace
+
+void write_picture(QWidget& widget, const std::string& file) {
+  QByteArray bytes;
+  QBuffer buffer(&bytes);
+  if (file.ends_with(".svg")) {
+    QSvgGenerator drawing;
+    drawing.setOutputDevice(&buffer);
+    drawing.setSize(widget.size());
+    drawing.setViewBox(widget.rect());
+    drawing.setTitle("Meshwright");
+    widget.render(&drawing);
+  } else {
+    buffer.open(QIODevice::WriteOnly);
+    widget.grab().save(&buffer, "PNG");
+  }
+  write_text_file(file, std::string(bytes.constData(), static_cast<std::size_t>(bytes.size())));
+}
+
+void take_screenshot(GuiSession& session, MainWindow& window, const GuiOptions& options) {
+  check_writable(*options.screenshot);
+  const QSize size = parse_size(options.size);
+  if (options.view && !window.show_alone(*options.view)) {
+    throw UsageError(fmt::format("--view {}: expected one of {}", printable(*options.view),
+                                 fmt::join(window.view_names(), ", ")));
+  }
+  window.resize(size);
+  window.show();
+  wait_until_idle(session);
+  require_no_problem(session);
+  if (!session.detail()) session.start_search();
+  wait_until_idle(session);
+  require_no_problem(session);
+  window.resize(size);
+  QCoreApplication::processEvents();
+  write_picture(window, *options.screenshot);
+}
+
+}  // namespace meshwright

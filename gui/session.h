@@ -1,0 +1,181 @@
+#pragma once
+
+#include <QObject>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/compared_step.h"
+#include "cli/search_view.h"
+#include "gui/asked_search.h"
+#include "gui/jobs.h"
+#include "gui/plan_filter.h"
+#include "gui/plan_rows.h"
+#include "gui/time_axis.h"
+#include "gui/timeline_lanes.h"
+#include "simulator/report/knob_prices.h"
+#include "simulator/report/predict.h"
+
+namespace meshwright {
+
+// A plan as it was played, with everything that views show of it. Not changed once it is made.
+struct PlanDetail {
+  std::shared_ptr<const AskedSearch> asked;  // the plan's model and cluster
+  std::string name;                          // its short form, or its file
+  std::optional<PlanChoices> choices;        // none: it is a file's
+  Plan plan;
+  Prediction prediction;
+  TimelineLanes lanes;
+  ComparedStep step;
+};
+
+// A timeline that was measured or saved.
+struct TracedStep {
+  std::string name;  // of its file
+  Trace trace;
+  TimelineLanes lanes;
+};
+
+// How a search goes, or went.
+struct SearchState {
+  bool running = false;
+  SearchCounts counts;
+  std::optional<Seconds> best;
+  double gap = 1;         // that the best is from the best possible, at most
+  bool complete = false;  // the gap asked for is proven
+  std::string text;       // what `meshwright plan` prints of the answer
+  std::optional<Nearest> nearest;
+  std::chrono::steady_clock::time_point started;
+};
+
+// The one place where views meet: what was asked, what came of it, what is selected, filtered,
+// marked and looked at. A view changes the session and redraws by its signals; no view knows
+// another.
+class GuiSession : public QObject {
+  Q_OBJECT
+ public:
+  explicit GuiSession(std::filesystem::path data);
+  ~GuiSession() override;
+
+  const Session& command_session() const { return session_; }
+  const Inputs& inputs() const { return inputs_; }
+  void set_inputs(Inputs inputs);
+
+  // Reads what the inputs name and searches. What is there already stays until plans come.
+  void start_search();
+  void stop_search();
+  const SearchState& search() const { return search_; }
+  const std::shared_ptr<const AskedSearch>& asked() const { return asked_; }
+
+  const std::vector<PlanRow>& rows() const { return rows_; }
+  const std::vector<PlanColumn>& columns() const { return columns_; }
+  // Memory of a device, as far as plans may use it.
+  Bytes limit() const { return limit_; }
+
+  const std::string& filter_text() const { return filter_text_; }
+  const PlanFilter& filter() const { return filter_; }
+  void set_filter(const std::string& text);
+  const PlanOrder& order() const { return order_; }
+  void set_order(PlanOrder order);
+  const std::vector<std::uint32_t>& visible() const { return visible_; }
+
+  const std::optional<std::uint32_t>& selected() const { return selected_; }
+  void select(std::optional<std::uint32_t> row);
+  // Of the selected plan; none: nothing is selected, or it is still being played.
+  const std::shared_ptr<const PlanDetail>& detail() const { return detail_; }
+  // Other choices for it; none: still being priced.
+  const std::shared_ptr<const std::vector<KnobPrice>>& knobs() const { return knobs_; }
+  // Plays a plan that no search found: a short form, which becomes a row, or a file.
+  void try_plan(const std::string& name);
+
+  // None: no trace is open.
+  const std::shared_ptr<const TracedStep>& traced() const { return traced_; }
+  void open_trace(const std::string& file);
+
+  // Rows that are compared, at most four.
+  const std::vector<std::uint32_t>& marked() const { return marked_; }
+  void toggle_mark(std::uint32_t row);
+  const std::vector<std::shared_ptr<const PlanDetail>>& compared() const { return compared_; }
+
+  const TimeAxis& time() const { return time_; }
+  void set_time(TimeAxis time);
+
+  // A task of the prediction, or of the trace.
+  TracedTask task_named(bool predicted, std::size_t device, std::uint32_t task) const;
+
+  // Whose memory is looked at, of the report's devices, and when: at first the fullest at its peak.
+  std::size_t device() const { return device_; }
+  void set_device(std::size_t device);
+  Seconds moment() const { return moment_; }
+  void set_moment(Seconds moment);
+
+  bool dark() const { return dark_; }
+  void set_dark(bool dark);
+
+  // What went wrong last, as the command line says it; empty: nothing.
+  const std::string& problem() const { return problem_; }
+  void report_problem(const std::string& text);
+
+  // Whether no work is under way.
+  bool idle() const;
+
+ Q_SIGNALS:
+  void inputs_changed();
+  void search_changed();
+  void rows_changed();     // other rows, columns or limit
+  void visible_changed();  // filter or order
+  void selection_changed();
+  void detail_changed();
+  void traced_changed();
+  void knobs_changed();
+  void marks_changed();
+  void compared_changed();
+  void time_changed();
+  void device_changed();  // or the moment
+  void theme_changed();
+  void problem_changed();
+  void became_idle();
+
+ private:
+  Job::Failed reporter();
+  void settle();
+  void take_asked(std::shared_ptr<const AskedSearch> asked);
+  void take_more(std::vector<PlanRow> more, const SearchState& state);
+  void take_result(std::vector<PlanRow> rows, const SearchState& state);
+  void show_rows();
+  void load_detail();
+  void load_knobs();
+  void load_compared();
+  void take_detail(std::shared_ptr<const PlanDetail> detail);
+  void take_tried(const std::shared_ptr<const PlanDetail>& detail);
+
+  Session session_;
+  Inputs inputs_;
+  SearchState search_;
+  std::shared_ptr<const AskedSearch> asked_;
+  std::vector<PlanRow> rows_;
+  std::vector<PlanColumn> columns_;
+  Bytes limit_;
+  std::string filter_text_;
+  PlanFilter filter_;
+  PlanOrder order_;
+  std::vector<std::uint32_t> visible_;
+  std::optional<std::uint32_t> selected_;
+  std::shared_ptr<const PlanDetail> detail_;
+  std::shared_ptr<const std::vector<KnobPrice>> knobs_;
+  std::shared_ptr<const TracedStep> traced_;
+  std::size_t device_ = 0;
+  Seconds moment_;
+  std::vector<std::uint32_t> marked_;
+  std::vector<std::shared_ptr<const PlanDetail>> compared_;
+  TimeAxis time_;
+  bool dark_ = false;
+  std::string problem_;
+  bool followed_ = true;  // the best so far is selected until a person selects
+  // Last: their threads end before anything that they report to.
+  Job search_job_, detail_job_, knobs_job_, compare_job_, trace_job_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gui/lane_pyramid.h"
+#include "simulator/program/program.h"
+#include "simulator/program/timeline.h"
+#include "simulator/report/trace_file.h"
+
+namespace meshwright {
+
+// What one lane of a device does, in the order of time; tasks of a lane do not overlap.
+struct TimelineLane {
+  std::string name;        // "compute", "tp group"
+  std::size_t device = 0;  // of TimelineLanes::devices
+  bool computes = false;
+  std::vector<TimedTask> tasks;
+  LanePyramid pyramid;
+};
+
+struct TimelineDevice {
+  std::string name;  // "device 8"
+  std::int64_t count = 1;
+  std::int32_t stage = 0;
+  std::size_t first_lane = 0, lane_count = 0;
+};
+
+// A timeline as it is drawn: predicted, or as a trace file has it. Lanes without tasks are left
+// out.
+struct TimelineLanes {
+  std::vector<TimelineDevice> devices;
+  std::vector<TimelineLane> lanes;
+  std::int64_t step = 0;  // nanoseconds
+  std::int64_t end = 0;   // when the last task ends, which may be in the next step
+  std::size_t task_count = 0;
+};
+TimelineLanes lanes_of(std::span<const Program> programs, const Timeline& timeline);
+TimelineLanes lanes_of(const Trace& trace);
+
+// The task of a lane that is under way at a moment; none: it is idle.
+std::optional<std::size_t> task_at(const TimelineLane& lane, std::int64_t time);
+// How long a lane is busy within a range.
+std::int64_t busy_in(const TimelineLane& lane, std::int64_t from, std::int64_t to);
+
+}  // namespace meshwright

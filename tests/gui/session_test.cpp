@@ -1,0 +1,218 @@
+#include "gui/session.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "gui/open_file.h"
+#include "simulator/report/held_buffers.h"
+#include "tests/bad_files.h"
+#include "tests/gui/application.h"
+
+namespace meshwright {
+
+TEST_CASE("a search in the window finds what the search library finds") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  session.start_search();
+  CHECK(session.search().running);
+  REQUIRE(settles(session));
+  CHECK(session.problem() == "");
+  CHECK_FALSE(session.search().running);
+  CHECK(session.search().complete);
+  const AskedSearch asked(small_question(), session.command_session());
+  const SearchResult result = search(asked.question, asked.setting->setting);
+  REQUIRE_FALSE(result.plans.empty());
+  CHECK(session.rows().size() == result.candidates.size());
+  REQUIRE(session.selected());
+  const PlanRow& first = session.rows()[*session.selected()];
+  CHECK(first.choices == result.plans.front().choices);
+  CHECK(*first.report == result.plans.front().report);
+  CHECK(first.on_front);
+  // The selected plan was played, and it is the same step.
+  REQUIRE(session.detail());
+  CHECK(session.detail()->prediction.report == result.plans.front().report);
+  CHECK(session.detail()->lanes.task_count > 100);
+  REQUIRE(session.knobs());
+  CHECK_FALSE(session.knobs()->empty());
+}
+
+TEST_CASE("plans come while a search runs, and a search that is stopped keeps what it has") {
+  application();
+  GuiSession session(shipped_data());
+  Inputs inputs = small_question();
+  inputs.model = "llama3-8b";
+  inputs.cluster = "h100:2x8";
+  inputs.global_batch = "64";
+  session.set_inputs(inputs);
+  QSignalSpy batches(&session, &GuiSession::rows_changed);
+  session.start_search();
+  while (session.rows().empty() && batches.wait(60'000)) {
+  }
+  const std::size_t seen = session.rows().size();
+  CHECK(seen > 0);
+  session.stop_search();
+  REQUIRE(settles(session));
+  CHECK_FALSE(session.search().running);
+  CHECK(session.rows().size() >= seen);
+  REQUIRE(session.selected());
+  CHECK(session.detail());
+}
+
+TEST_CASE("a session that goes away in the middle of a search waits for it") {
+  application();
+  {
+    GuiSession session(shipped_data());
+    Inputs inputs = small_question();
+    inputs.model = "llama3-70b";
+    inputs.cluster = "h100:8x8";
+    inputs.global_batch = "512";
+    session.set_inputs(inputs);
+    session.start_search();
+  }
+  // What it still had to say is dropped.
+  QCoreApplication::processEvents();
+  SUCCEED();
+}
+
+TEST_CASE("only the newest of two selections is shown") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  session.start_search();
+  REQUIRE(settles(session));
+  REQUIRE(session.visible().size() > 2);
+  session.select(session.visible()[1]);
+  session.select(session.visible()[2]);
+  REQUIRE(settles(session));
+  CHECK(session.detail()->choices == session.rows()[session.visible()[2]].choices);
+}
+
+TEST_CASE("what the command line says of a mistake, the window says") {
+  application();
+  GuiSession session(shipped_data());
+  const auto problem_with = [&](auto change) {
+    Inputs inputs = small_question();
+    change(inputs);
+    session.set_inputs(inputs);
+    session.start_search();
+    REQUIRE(settles(session));
+    CHECK_FALSE(session.search().running);
+    return session.problem();
+  };
+  using Catch::Contains;
+  CHECK_THAT(problem_with([](Inputs& in) { in.model = "gpt5000"; }), Contains("gpt5000"));
+  CHECK_THAT(problem_with([](Inputs& in) { in.global_batch = "many"; }),
+             Contains("--global-batch"));
+  CHECK_THAT(problem_with([](Inputs& in) { in.global_batch = ""; }), Contains("--global-batch"));
+  CHECK_THAT(problem_with([](Inputs& in) { in.pins = "tp=7000"; }), Contains("tp"));
+  CHECK_THAT(problem_with([](Inputs& in) { in.max_memory = "soft"; }), Contains("--max-memory"));
+  CHECK_THAT(problem_with([](Inputs& in) { in.cluster = "/no/such/file.json"; }),
+             Contains("/no/such/file.json"));
+  CHECK(problem_with([](Inputs&) {}) == "");
+}
+
+TEST_CASE("a plan can be tried by its short form, and one that cannot be is refused in words") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  session.try_plan("dp=4,tp=2,microbatch=2");
+  REQUIRE(settles(session));
+  CHECK(session.problem() == "");
+  REQUIRE(session.rows().size() == 1);
+  CHECK(session.rows()[0].choices.tp == 2);
+  CHECK(session.selected() == 0u);
+  session.try_plan("dp=3,tp=5");
+  REQUIRE(settles(session));
+  CHECK_FALSE(session.problem().empty());
+  CHECK(session.rows().size() == 1);
+}
+
+TEST_CASE("files are taken for what they are") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  open_file(session, "llama3-8b");
+  open_file(session, "a100-80:2x8");
+  CHECK(session.inputs().model == "llama3-8b");
+  CHECK(session.inputs().cluster == "a100-80:2x8");
+  const std::string cluster = (shipped_data() / "clusters/t4.json").string();
+  open_file(session, cluster);
+  CHECK(session.inputs().cluster == cluster);
+  const std::string model = (shipped_data() / "models/gpt2.json").string();
+  open_file(session, model);
+  CHECK(session.inputs().model == model);
+  open_file(session, "/no/such/file.json");
+  CHECK_THAT(session.problem(), Catch::Contains("/no/such/file.json"));
+  const TemporaryFolder folder;
+  const std::string broken = (folder.path() / "broken.json").string();
+  std::ofstream(broken) << "{\"otherData\": 3}";
+  open_file(session, broken);
+  REQUIRE(settles(session));
+  CHECK_THAT(session.problem(), Catch::Contains("broken.json"));
+  CHECK_FALSE(session.traced());
+}
+
+TEST_CASE("a trace that was saved has the lanes of the prediction") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  session.try_plan("dp=2,tp=2,pp=2,microbatch=2");
+  REQUIRE(settles(session));
+  REQUIRE(session.detail());
+  const Prediction& played = session.detail()->prediction;
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "step.json").string();
+  std::ofstream(file) << trace_text(played.represented.programs, played.timeline);
+  open_file(session, file);
+  REQUIRE(settles(session));
+  REQUIRE(session.problem() == "");
+  REQUIRE(session.traced());
+  const TimelineLanes &lanes = session.detail()->lanes, &traced = session.traced()->lanes;
+  CHECK(traced.task_count == lanes.task_count);
+  REQUIRE(traced.lanes.size() == lanes.lanes.size());
+  for (std::size_t i = 0; i < lanes.lanes.size(); ++i) {
+    CHECK(traced.lanes[i].name == lanes.lanes[i].name);
+    REQUIRE(traced.lanes[i].tasks.size() == lanes.lanes[i].tasks.size());
+    for (std::size_t t = 0; t < lanes.lanes[i].tasks.size(); ++t) {
+      CHECK(traced.lanes[i].tasks[t].hue == lanes.lanes[i].tasks[t].hue);
+      CHECK(traced.lanes[i].tasks[t].start == lanes.lanes[i].tasks[t].start);
+    }
+  }
+}
+
+TEST_CASE("buffers that a device holds at a moment add up to what the timeline has there") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  session.try_plan("dp=2,tp=2,pp=2,microbatch=2,zero=1");
+  REQUIRE(settles(session));
+  REQUIRE(session.detail());
+  const Prediction& played = session.detail()->prediction;
+  for (std::size_t d = 0; d < played.represented.programs.size(); ++d) {
+    const Program& program = played.represented.programs[d];
+    const DeviceTimeline& device = played.timeline.devices[d];
+    for (std::size_t s = 0; s < device.memory.size(); s += 1 + device.memory.size() / 20) {
+      Bytes held;
+      for (const BufferId id :
+           held_buffers(program, device, played.timeline.step, device.memory[s].time)) {
+        held += bytes_of(program.buffers[id.index()], program.precision);
+      }
+      INFO("device " << d << " sample " << s);
+      CHECK(held == total(device.memory[s].bytes));
+    }
+  }
+}
+
+TEST_CASE("the command line that is copied asks what the window asked") {
+  Inputs inputs = small_question();
+  inputs.max_memory = "70 GiB";
+  inputs.pins = "tp=2,pp=1";
+  CHECK(command_line_of(inputs) ==
+        "meshwright plan --model gpt2 --cluster h100 --global-batch 32 --seq 1024 --max-memory "
+        "'70 GiB' --pin tp=2,pp=1");
+  inputs.model = "it's";
+  CHECK_THAT(command_line_of(inputs), Catch::Contains("--model 'it'\\''s'"));
+}
+
+}  // namespace meshwright
