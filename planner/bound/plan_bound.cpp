@@ -135,7 +135,7 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
 }
 
 PlanBound Bounds::of(const PlanChoices& choices) {
-  StagePlay play = stages_of(choices, false);
+  StagePlay play(*this, choices, work_of(choices), false);
   const Bytes bytes = play.bytes() + setting_.memory.context;
   // Nobody wants to know how fast it is.
   if (room_ && bytes > *room_) return {Seconds(0), bytes, play.host_bytes()};
@@ -145,18 +145,32 @@ PlanBound Bounds::of(const PlanChoices& choices) {
 }
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {
-  return Seconds(stages_of(choices, true).step() * kRounding + setting_.step.step_s);
+  StageWork& work = work_of(choices);
+  StagePlay play(*this, choices, work, true);
+  if (!work.end) work.end = play.step();
+  return Seconds(std::max(*work.end, play.copies_s()) * kRounding + setting_.step.step_s);
 }
 
 Bytes Bounds::bytes_of(const PlanChoices& choices) {
-  return stages_of(choices, true).bytes() + setting_.memory.context;
+  return StagePlay(*this, choices, work_of(choices), true).bytes() + setting_.memory.context;
 }
 
-StagePlay Bounds::stages_of(const PlanChoices& choices, bool any_state) {
+StageWork& Bounds::work_of(const PlanChoices& choices) {
+  constexpr std::size_t kKept = 64;
+  PlanChoices key = choices;
+  key.zero = 0;
+  key.bucket = key.bucket_per_replica = Bytes();
+  key.offload_optimizer = false;
+  const auto found = std::ranges::find(
+      works_, key, [](const auto& work) -> const PlanChoices& { return work.first; });
+  if (found != works_.end()) return found->second;
   PlanChoices plain = choices;
   plain.recompute = {};
-  return StagePlay(*this, choices, std::get<BlockBounds>(blocks(choices)),
-                   std::get<BlockBounds>(blocks(plain)), any_state);
+  StageWork work(choices, runs_of(choices), std::get<BlockBounds>(blocks(choices)),
+                 std::get<BlockBounds>(blocks(plain)), items(choices));
+  if (works_.size() == kKept) works_.pop_back();
+  works_.emplace_front(std::move(key), std::move(work));
+  return works_.front().second;
 }
 
 PlanBound Bounds::of_any(const PlanChoices& choices) {

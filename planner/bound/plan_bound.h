@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "costmodel/price/link_use.h"
 #include "planner/bound/block_bounds.h"
 #include "planner/bound/pipeline_items.h"
+#include "planner/bound/stage_work.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/report/predict.h"
 
@@ -22,13 +24,6 @@ struct PlanBound {
   Seconds step;
   Bytes bytes;       // on its fullest device
   Bytes host_bytes;  // on a host, of one device
-};
-
-// A block of the model and how often it is repeated, one after the other.
-struct BlockRun {
-  std::size_t block = 0;
-  std::int64_t count = 0;
-  bool recomputes = false;  // as the plan's first layers of a chunk do
 };
 
 class StagePlay;
@@ -85,7 +80,8 @@ class Bounds {
     double all = 0, layer = 0;
   };
   const SampleSeconds& sample(const PlanChoices& choices, std::int64_t microbatch);
-  StagePlay stages_of(const PlanChoices& choices, bool any_state);
+  // The latest are kept: plans that differ in their state are asked about one after the other.
+  StageWork& work_of(const PlanChoices& choices);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
   Prices& prices_of(const PlanChoices& choices);
   double send_price(Prices& prices, const PlanChoices& choices, std::int64_t from, std::int64_t to,
@@ -116,7 +112,8 @@ class Bounds {
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;
-  std::size_t item_count_ = 0;  // of all lists
+  std::size_t item_count_ = 0;                           // of all lists
+  std::deque<std::pair<PlanChoices, StageWork>> works_;  // the latest first, by choices of work
 };
 
 }  // namespace meshwright

@@ -13,7 +13,7 @@ Bytes StagePlay::optimizer_bytes(std::int64_t elements) const {
          (states * elements);
 }
 
-Bytes StagePlay::state_bytes(const Stage& stage) const {
+Bytes StagePlay::state_bytes(const StageHolds& stage) const {
   const auto bytes = [&](BufferElement element) {
     return bytes_per_element(element, element_plan_.precision);
   };
@@ -31,42 +31,12 @@ Bytes StagePlay::state_bytes(const Stage& stage) const {
   return total;
 }
 
-// The most that kernels find there of all micro-batches.
-Bytes StagePlay::activations(std::size_t number) const {
-  Bytes alive, most;
-  for (const PipelineItem& item : items_.stages[number]) {
-    if (item.receives) continue;
-    const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
-    if (item.forward) {
-      most = std::max(most, alive + chunk.forward_peak);
-      alive += chunk.kept;
-    } else {
-      alive -= chunk.kept;
-      most = std::max(most, alive + chunk.backward_peak);
-    }
-  }
-  return most;
-}
-
 Bytes StagePlay::host_bytes() const {
   if (!choices_.offload_activations && !choices_.offload_optimizer) return {};
   std::optional<Bytes> least;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    Bytes bytes;
-    if (choices_.offload_optimizer) {
-      bytes += optimizer_bytes(stages_[s].elements / owners());
-    }
-    Bytes alive, most;
-    for (const PipelineItem& item : items_.stages[s]) {
-      if (item.receives || !choices_.offload_activations) continue;
-      const Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
-      const Bytes away = chunk.away;
-      if (!item.forward) alive -= away;
-      // What was computed last may not be there yet.
-      most = std::max(most, alive);
-      if (item.forward) alive += away;
-    }
-    bytes += most;
+    Bytes bytes = work_.stage(s).away;
+    if (choices_.offload_optimizer) bytes += optimizer_bytes(work_.stage(s).elements / owners());
     least = std::min(least.value_or(bytes), bytes);
   }
   return *least;
@@ -75,7 +45,7 @@ Bytes StagePlay::host_bytes() const {
 Bytes StagePlay::bytes() const {
   Bytes most;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    most = std::max(most, state_bytes(stages_[s]) + activations(s));
+    most = std::max(most, state_bytes(work_.stage(s)) + work_.stage(s).activations);
   }
   return most;
 }

@@ -5,73 +5,35 @@
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
-// As lowering does: weights that are summed alike go together, chunk by chunk.
-void StagePlay::cut_buckets(Chunk& chunk) const {
-  struct Open {
-    Bucket bucket;
-    Bytes size;
-  };
-  const Bytes most = bucket_of(choices_);
-  const Bytes element = bytes_per_element(BufferElement::Real, element_plan_.precision);
-  std::vector<Open> open(costs_.likenesses);
-  const auto finish = [&](Open& one) {
-    if (one.bucket.elements > 0) chunk.buckets.push_back(one.bucket);
-    one = {};
-  };
-  std::int64_t repetition = 0;
-  for (std::size_t r = chunk.runs.size(); r-- > 0;) {
-    const BlockBound& block = block_of(chunk.runs[r]);
-    for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
-      for (std::size_t w = 0; w < block.weights.size(); ++w) {
-        const BlockWeight& weight = block.weights[w];
-        if (weight.frozen || weight.tied) continue;
-        Open& one = open[weight.likeness];
-        const Bytes size = element * weight.elements;
-        if (one.bucket.elements > 0 && overfills(one.size, size, most)) finish(one);
-        one.size += size;
-        one.bucket.elements += weight.elements;
-        one.bucket.repetition = repetition;
-        one.bucket.weight = w;
-        one.bucket.of_layers = one.bucket.of_layers || block.layer;
-      }
-    }
-  }
-  for (Open& one : open) finish(one);
-  std::ranges::sort(chunk.buckets, {}, [](const Bucket& bucket) {
-    return std::pair(bucket.repetition, bucket.weight);
-  });
-}
 
 // A backward of a chunk, block by block: buckets are complete on the way. Returns the state after
 // it.
 LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& item) {
   Stage& stage = stages_[number];
-  Chunk& chunk = chunks_[static_cast<std::size_t>(item.chunk)];
+  const auto index = static_cast<std::size_t>(item.chunk);
+  const ChunkWork& chunk = work_.chunk(index);
+  const std::vector<BoundBucket>& buckets = (*buckets_)[work_.kind_of(index)];
+  const ChunkPrices& prices = prices_of(number, index);
   LaneTimes state = stage.state;
   double done = stage.done_s;
-  auto next = chunk.buckets.begin();
+  std::size_t next = 0;
   std::int64_t repetition = 0;
   for (std::size_t r = chunk.runs.size(); r-- > 0;) {
-    const BlockBound& block = block_of(chunk.runs[r]);
+    const BlockBound& block = work_.block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
       double held = kNever;
-      for (; next != chunk.buckets.end() && next->repetition == repetition; ++next) {
-        const BlockWeight& weight = block.weights[next->weight];
-        Sync sync{.ready = at(weight.complete, state),
-                  .done_s = done + weight.compute_before_s,
-                  .elements = next->elements,
-                  .of_layers = next->of_layers};
-        if (next->price == kNever) {
-          price(number, sync);
-          next->price = sync.price;
-        }
-        sync.price = next->price;
-        sync.lost_s = sync.price * stage.loss;
+      for (; next < buckets.size() && buckets[next].repetition == repetition; ++next) {
+        const BlockWeight& weight = block.weights[buckets[next].weight];
+        const Sync sync{.ready = at(weight.complete, state),
+                        .done_s = done + weight.compute_before_s,
+                        .elements = buckets[next].elements,
+                        .of_layers = buckets[next].of_layers,
+                        .price = prices.buckets[next]};
         if (item.last) stage.syncs.push_back(sync);
         if (choices_.zero < 2 || !choices_.overlap) continue;
         // What is scattered is added to the own part when the next bucket is complete.
         held = std::max(held, stage.scattered + block.backward.compute_s - weight.compute_before_s);
-        stage.scattered = std::max(stage.scattered, sync.ready) + sync.price;
+        stage.scattered = std::max(stage.scattered, sync.ready) + sync.price.sum;
       }
       if (item.last) note_tied(stage, block, state, done);
       state = block.backward.advance(state);
@@ -95,12 +57,31 @@ void StagePlay::note_tied(Stage& stage, const BlockBound& block, const LaneTimes
   }
 }
 
-void StagePlay::price(std::size_t number, Sync& sync) {
-  const auto kind = choices_.zero > 0 ? TransferKind::ReduceScatter : TransferKind::AllReduce;
-  sync.price = bounds_.replica_price(prices_, kind, choices_, static_cast<std::int64_t>(number),
-                                     padded(sync.elements, choices_.zero > 0 ? choices_.dp : 1),
-                                     gradient_element(element_plan_));
-  sync.lost_s = sync.price * stages_[number].loss;
+StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elements) {
+  const auto stage = static_cast<std::int64_t>(number);
+  const std::int64_t whole = padded(elements, owners());
+  const auto price = [&](TransferKind kind, BufferElement element) {
+    return bounds_.replica_price(prices_, kind, choices_, stage, whole, element);
+  };
+  if (choices_.zero == 0) return {price(TransferKind::AllReduce, gradient_element(element_plan_))};
+  return {price(TransferKind::ReduceScatter, gradient_element(element_plan_)),
+          price(TransferKind::AllGather, BufferElement::Real)};
+}
+
+const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size_t chunk) {
+  const std::size_t kind = work_.kind_of(chunk);
+  ChunkPrices& prices = chunk_prices_[number * work_.kind_count() + kind];
+  if (prices.known) return prices;
+  prices.known = true;
+  for (const BoundBucket& bucket : (*buckets_)[kind]) {
+    const BucketPrice price = prices.buckets.emplace_back(price_of(number, bucket.elements));
+    // An embedding is not read in the backward.
+    if (!bucket.of_layers) continue;
+    prices.least = prices.gathers == 0 ? price.gather : std::min(prices.least, price.gather);
+    prices.most = std::max(prices.most, price.gather);
+    prices.gathers += price.gather;
+  }
+  return prices;
 }
 
 void StagePlay::add_tied(std::size_t number) {
@@ -110,7 +91,7 @@ void StagePlay::add_tied(std::size_t number) {
       sync.ready = stage.state[kCompute];
       sync.done_s = stage.done_s;
     }
-    price(number, sync);
+    sync.price = price_of(number, sync.elements);
     stage.syncs.push_back(sync);
   }
 }
@@ -119,72 +100,81 @@ void StagePlay::add_tied(std::size_t number) {
 double StagePlay::end_of_stage(const Stage& stage) const {
   double lane = kNever, end = stage.state[kCompute], left = 0;
   for (const Sync& sync : stage.syncs) {
-    lane = std::max(lane, sync.ready) + sync.price;
+    lane = std::max(lane, sync.ready) + sync.price.sum;
   }
   // The norm waits for all of them, and kernels are slowed until then.
   for (std::size_t i = stage.syncs.size(); i-- > 0;) {
     const Sync& sync = stage.syncs[i];
-    left += sync.lost_s;
+    left += sync.price.sum * stage.loss;
     end = std::max(end, sync.ready + (stage.done_s - sync.done_s) + left);
   }
   return std::max(lane, end);
 }
 
-double StagePlay::update_s(const Stage& stage) {
-  double seconds = 0;
-  for (const std::int64_t elements : stage.buckets) {
-    seconds += bounds_.state_price(KernelKind::AdamW, choices_, owned(elements));
+void StagePlay::add_updates() {
+  const auto update = [&](std::int64_t elements) {
+    return bounds_.state_price(KernelKind::AdamW, choices_, owned(elements));
+  };
+  std::vector<double> of_kinds;
+  for (const auto& buckets : *buckets_) {
+    double& seconds = of_kinds.emplace_back(0);
+    for (const BoundBucket& bucket : buckets) seconds += update(bucket.elements);
   }
-  return seconds;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    for (const std::int64_t elements : work_.stage(s).tied) stages_[s].update_s += update(elements);
+    for (std::size_t c = s; c < work_.chunk_count(); c += stages_.size()) {
+      stages_[s].update_s += of_kinds[work_.kind_of(c)];
+    }
+  }
 }
 
 // Of all weights, after their update.
-double StagePlay::gathers_s(std::size_t number) {
+double StagePlay::gathers_s(const Stage& stage) const {
   double seconds = 0;
-  for (const Sync& sync : stages_[number].syncs) seconds += gather_price(number, sync);
+  for (const Sync& sync : stage.syncs) seconds += sync.price.gather;
   return seconds;
 }
 
-double StagePlay::gather_price(std::size_t number, const Sync& sync) {
-  return bounds_.replica_price(prices_, TransferKind::AllGather, choices_,
-                               static_cast<std::int64_t>(number),
-                               padded(sync.elements, choices_.dp), BufferElement::Real);
-}
-
 // What the lane between replicas has to do in a step.
-double StagePlay::replica_lane_s(std::size_t number) {
+double StagePlay::replica_lane_s(const Stage& stage) const {
   double sums = 0;
   const auto microbatches = static_cast<double>(microbatches_);
-  for (const Sync& sync : stages_[number].syncs) {
+  for (const Sync& sync : stage.syncs) {
     // A tied weight's gradients are whole until the end.
-    sums += sync.price * (choices_.zero >= 2 && !sync.tied ? microbatches : 1);
-    if (choices_.zero == 0) continue;
-    const bool again = choices_.zero == 3 && choices_.reshard;
+    sums += sync.price.sum * (choices_.zero >= 2 && !sync.tied ? microbatches : 1);
     // An embedding is not read in the backward.
-    const double gathers = again ? microbatches * (sync.of_layers ? 2 : 1) : 1;
-    sums += gathers * gather_price(number, sync);
+    const double gathers = gathers_again() ? microbatches * (sync.of_layers ? 2 : 1) : 1;
+    sums += gathers * sync.price.gather;
   }
   return sums;
 }
 
+double StagePlay::copies_s() {
+  double most = 0;
+  for (std::size_t s = 0; s < stages_.size(); ++s) most = std::max(most, copy_lane_s(s));
+  return most;
+}
+
+// Of a chunk's activations, one way.
+double StagePlay::copy_s(std::size_t kind) {
+  if (copies_[kind] < 0) copies_[kind] = bounds_.copy_price(choices_, work_.kind(kind).away);
+  return copies_[kind];
+}
+
 // What goes to the host for the backward, and comes back; the last layer's may stay.
 double StagePlay::copy_lane_s(std::size_t number) {
-  double seconds = choices_.offload_optimizer ? state_copy_s(stages_[number]) : 0;
+  double seconds = state_copy_s(number);
   if (!choices_.offload_activations) return seconds;
-  for (std::size_t c = number; c < chunks_.size(); c += stages_.size()) {
-    const Bytes away = chunks_[c].away;
-    seconds += static_cast<double>(microbatches_) * bounds_.copy_price(choices_, away);
+  for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
+    seconds += static_cast<double>(microbatches_) * copy_s(work_.kind_of(c));
   }
   return seconds;
 }
 
 // Moments and master weights, one way.
-double StagePlay::state_copy_s(const Stage& stage) {
+double StagePlay::state_copy_s(std::size_t number) {
   if (!choices_.offload_optimizer) return 0;
-  const std::int64_t states = is_mixed(element_plan_.precision) ? 3 : 2;
-  return bounds_.copy_price(
-      choices_, bytes_per_element(state_element(element_plan_), element_plan_.precision) *
-                    (states * (stage.elements / owners())));
+  return bounds_.copy_price(choices_, optimizer_bytes(work_.stage(number).elements / owners()));
 }
 
 }  // namespace meshwright

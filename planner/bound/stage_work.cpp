@@ -1,0 +1,183 @@
+#include "planner/bound/stage_work.h"
+
+#include <algorithm>
+#include <set>
+
+#include "simulator/lowering/weight_buckets.h"
+
+namespace meshwright {
+namespace {
+
+MaxPlus power(const MaxPlus& matrix, std::int64_t count) {
+  MaxPlus result = MaxPlus::unit(), square = matrix;
+  for (bool first = true; count > 0; count /= 2) {
+    if (count % 2 == 1) {
+      result = first ? square : result.then(square);
+      first = false;
+    }
+    if (count > 1) square = square.then(square);
+  }
+  return result;
+}
+
+// Layers that are rerun together keep less than any by itself.
+bool is_rerun_together(const PlanChoices& choices, const BlockBound& block) {
+  return block.layer && choices.recompute.kind == Recompute::Uniform &&
+         choices.recompute.layers > 1;
+}
+
+bool turns_at_once(const std::vector<PipelineItem>& items, std::size_t chunk) {
+  const PipelineItem* before = nullptr;
+  for (const PipelineItem& item : items) {
+    if (item.receives) continue;
+    const bool own = before && before->forward && !item.forward && before->chunk == item.chunk &&
+                     before->microbatch == item.microbatch;
+    if (own && static_cast<std::size_t>(item.chunk) == chunk) return true;
+    before = &item;
+  }
+  return false;
+}
+
+}  // namespace
+
+StageWork::StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
+                     const BlockBounds& recomputing, const BlockBounds& plain,
+                     const PipelineItems& items)
+    : costs_(recomputing), plain_(plain), stages_(items.stages.size()) {
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    ChunkWork chunk{
+        .runs = std::move(chunks[c]), .receives = c > 0, .sends = c + 1 < chunks.size()};
+    chunk.turns = choices.offload_activations && turns_at_once(items.stages[c % stages_.size()], c);
+    add_chunk(choices, std::move(chunk));
+  }
+  for (std::size_t s = 0; s < stages_.size(); ++s) hold(s, stages_.size(), items);
+}
+
+void StageWork::add_chunk(const PlanChoices& choices, ChunkWork chunk) {
+  const auto same = [&](const ChunkWork& kind) { return kind.is_like(chunk); };
+  const auto found = std::ranges::find_if(kinds_, same);
+  kind_of_.push_back(static_cast<std::size_t>(found - kinds_.begin()));
+  if (found != kinds_.end()) return;
+  add_times(chunk);
+  add_memory(choices, chunk);
+  kinds_.push_back(std::move(chunk));
+}
+
+void StageWork::add_times(ChunkWork& chunk) const {
+  for (std::size_t r = 0; r < chunk.runs.size(); ++r) {
+    const BlockRun &ahead = chunk.runs[r], &back = chunk.runs[chunk.runs.size() - 1 - r];
+    const BlockWork &forward = block_of(ahead).forward, &backward = block_of(back).backward;
+    const MaxPlus forwards = power(forward.advance, ahead.count);
+    const MaxPlus backwards = power(backward.advance, back.count);
+    chunk.forward = r == 0 ? forwards : chunk.forward.then(forwards);
+    chunk.backward = r == 0 ? backwards : chunk.backward.then(backwards);
+    chunk.forward_s += static_cast<double>(ahead.count) * forward.compute_s;
+    chunk.backward_s += static_cast<double>(back.count) * backward.compute_s;
+  }
+}
+
+void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
+  Bytes layer;  // that one keeps
+  const bool offloads = choices.offload_activations;
+  for (const BlockRun& run : chunk.runs) {
+    const BlockBound& block = block_of(run);
+    if (is_rerun_together(choices, block)) continue;
+    if (block.layer && offloads) {
+      chunk.away += block.kept * run.count;
+      layer = std::max(layer, block.kept);
+      continue;
+    }
+    // The last repetition has most before it.
+    const Bytes before = chunk.kept + block.kept * (run.count - 1);
+    chunk.forward_peak = std::max(chunk.forward_peak, before + block.forward_peak);
+    chunk.backward_peak = std::max(chunk.backward_peak, before + block.backward_peak);
+    chunk.kept += block.kept * run.count;
+  }
+  // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
+  for (int stays = chunk.turns ? 2 : 1; stays > 0; --stays) {
+    chunk.away -= std::min(chunk.away, layer);
+  }
+  // Between chunks what comes in is kept here, and what goes out where it is read.
+  if (chunk.receives && !offloads) {
+    chunk.kept += costs_.message;
+    chunk.forward_peak += costs_.message;
+    chunk.backward_peak += costs_.message;
+  }
+  if (chunk.sends && !offloads) {
+    chunk.kept -= costs_.message;
+    chunk.backward_peak -= costs_.message;
+  }
+}
+
+void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems& items) {
+  StageHolds& stage = stages_[number];
+  std::set<std::size_t> tied;
+  for (std::size_t c = number; c < chunk_count(); c += stages) {
+    for (const BlockRun& run : chunk(c).runs) {
+      for (const BlockWeight& weight : costs_.blocks[run.block].weights) {
+        if (weight.tied && !tied.insert(weight.number).second) continue;
+        (weight.frozen ? stage.frozen : stage.elements) +=
+            weight.elements * (weight.tied ? 1 : run.count);
+        if (weight.tied && !weight.frozen) stage.tied.push_back(weight.elements);
+      }
+    }
+  }
+  Bytes kept, away;
+  for (const PipelineItem& item : items.stages[number]) {
+    if (item.receives) continue;
+    const ChunkWork& work = chunk(static_cast<std::size_t>(item.chunk));
+    if (!item.forward) kept -= work.kept, away -= work.away;
+    stage.activations =
+        std::max(stage.activations, kept + (item.forward ? work.forward_peak : work.backward_peak));
+    // What was computed last may not be there yet.
+    stage.away = std::max(stage.away, away);
+    if (item.forward) kept += work.kept, away += work.away;
+  }
+}
+
+const std::vector<std::vector<BoundBucket>>& StageWork::buckets(Bytes most, Bytes element) {
+  const auto [entry, added] = buckets_.try_emplace(most);
+  for (std::size_t k = 0; added && k < kinds_.size(); ++k) {
+    entry->second.push_back(cut(kinds_[k], most, element));
+  }
+  return entry->second;
+}
+
+// As lowering does: weights that are summed alike go together, chunk by chunk.
+std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Bytes element) const {
+  struct Open {
+    BoundBucket bucket;
+    Bytes size;
+  };
+  std::vector<BoundBucket> buckets;
+  std::vector<Open> open(costs_.likenesses);
+  const auto finish = [&](Open& one) {
+    if (one.bucket.elements > 0) buckets.push_back(one.bucket);
+    one = {};
+  };
+  std::int64_t repetition = 0;
+  for (std::size_t r = chunk.runs.size(); r-- > 0;) {
+    const BlockBound& block = block_of(chunk.runs[r]);
+    for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
+      for (std::size_t w = 0; w < block.weights.size(); ++w) {
+        const BlockWeight& weight = block.weights[w];
+        if (weight.frozen || weight.tied) continue;
+        Open& one = open[weight.likeness];
+        const Bytes size = element * weight.elements;
+        if (one.bucket.elements > 0 && overfills(one.size, size, most)) finish(one);
+        one.size += size;
+        one.bucket.elements += weight.elements;
+        one.bucket.repetition = repetition;
+        one.bucket.weight = w;
+        one.bucket.of_layers = one.bucket.of_layers || block.layer;
+      }
+    }
+  }
+  for (Open& one : open) finish(one);
+  std::ranges::sort(buckets, {}, [](const BoundBucket& bucket) {
+    return std::pair(bucket.repetition, bucket.weight);
+  });
+  return buckets;
+}
+
+}  // namespace meshwright

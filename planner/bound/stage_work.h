@@ -1,0 +1,94 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "planner/bound/block_bounds.h"
+#include "planner/bound/pipeline_items.h"
+
+namespace meshwright {
+
+// A block of the model and how often it is repeated, one after the other.
+struct BlockRun {
+  std::size_t block = 0;
+  std::int64_t count = 0;
+  bool recomputes = false;  // as the plan's first layers of a chunk do
+  friend bool operator==(const BlockRun&, const BlockRun&) = default;
+};
+
+// Weights whose gradients are summed together, and where the last of these is complete: after so
+// many repetitions of blocks of the backward, at this weight of the next one.
+struct BoundBucket {
+  std::int64_t elements = 0;
+  std::int64_t repetition = 0;
+  std::size_t weight = 0;
+  bool of_layers = false;
+};
+
+// What a chunk does with a micro-batch and keeps of it. Most chunks of a plan are alike.
+struct ChunkWork {
+  std::vector<BlockRun> runs;
+  bool receives = false, sends = false;  // has a chunk before it, behind it
+  // A backward of it follows its own forward: then its last layer's activations stay.
+  bool turns = false;
+  MaxPlus forward = MaxPlus::unit(), backward = MaxPlus::unit();
+  double forward_s = 0, backward_s = 0;  // of kernels
+  // Of a micro-batch: what is kept, and the most that is there besides what others keep.
+  Bytes kept, forward_peak, backward_peak;
+  Bytes away;  // on the host in between
+
+  bool is_like(const ChunkWork& other) const {
+    return runs == other.runs && receives == other.receives && sends == other.sends &&
+           turns == other.turns;
+  }
+};
+
+// What a device of a stage holds.
+struct StageHolds {
+  std::int64_t elements = 0;  // of trained weights
+  std::int64_t frozen = 0;
+  std::vector<std::int64_t> tied;  // elements of each trained weight that several ops use
+  Bytes activations;               // the most that kernels find there of all micro-batches
+  Bytes away;                      // the most of it on the host
+};
+
+// The work of a plan's stages, whatever is done about its state: zero, bucket and an optimizer on
+// the host do not count.
+class StageWork {
+ public:
+  // The bounds must outlive this.
+  StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
+            const BlockBounds& recomputing, const BlockBounds& plain, const PipelineItems& items);
+
+  const ChunkWork& chunk(std::size_t number) const { return kinds_[kind_of_[number]]; }
+  std::size_t chunk_count() const { return kind_of_.size(); }
+  std::size_t kind_of(std::size_t chunk) const { return kind_of_[chunk]; }
+  const ChunkWork& kind(std::size_t number) const { return kinds_[number]; }
+  std::size_t kind_count() const { return kinds_.size(); }
+  const StageHolds& stage(std::size_t number) const { return stages_[number]; }
+  const BlockBound& block_of(const BlockRun& run) const {
+    return (run.recomputes ? costs_ : plain_).blocks[run.block];
+  }
+  Bytes message() const { return costs_.message; }
+  // By kind of chunk, as lowering cuts them.
+  const std::vector<std::vector<BoundBucket>>& buckets(Bytes most, Bytes element);
+
+  // When stages end that do nothing about their state, where it is known.
+  std::optional<double> end;
+
+ private:
+  void add_chunk(const PlanChoices& choices, ChunkWork chunk);
+  void add_times(ChunkWork& chunk) const;
+  void add_memory(const PlanChoices& choices, ChunkWork& chunk) const;
+  void hold(std::size_t number, std::size_t stages, const PipelineItems& items);
+  std::vector<BoundBucket> cut(const ChunkWork& chunk, Bytes most, Bytes element) const;
+
+  const BlockBounds &costs_, &plain_;
+  std::vector<ChunkWork> kinds_;
+  std::vector<std::size_t> kind_of_;  // each chunk
+  std::vector<StageHolds> stages_;
+  std::map<Bytes, std::vector<std::vector<BoundBucket>>> buckets_;  // by the most
+};
+
+}  // namespace meshwright
