@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "costmodel/base/checked.h"
+#include "planner/bound/grown_fragment.h"
 #include "planner/bound/layer_ops.h"
 #include "planner/bound/stretch_play.h"
 
@@ -102,9 +103,20 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
   cost.backward_peak = peak_in(priced, lives, backward, forward);
 }
 
+// Kernels of a block's forward that stand before an op's.
+double seconds_before(const PricedProgram& priced, const Stretch& forward, std::size_t op) {
+  double seconds = 0;
+  for (std::size_t t = forward.first; t < forward.end; ++t) {
+    if (priced.fragment_task(t).op == op) break;
+    if (priced.computes(t)) seconds += priced.seconds(t);
+  }
+  return seconds;
+}
+
 void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPlay& play,
-                 const PlannedGraph& planned, const Plan& plan, const Stretch& backward,
-                 const OpRange& ops, std::map<std::vector<AxisId>, std::size_t>& likenesses) {
+                 const PlannedGraph& planned, const Plan& plan, const Stretch& forward,
+                 const Stretch& backward, const OpRange& ops,
+                 std::map<std::vector<AxisId>, std::size_t>& likenesses) {
   const Placement placement(plan, priced.program().device);
   const Shards shards(planned, plan, placement);
   std::map<WeightId, std::size_t> uses;
@@ -113,10 +125,12 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
   }
   for (std::size_t op = ops.end_op; op-- > ops.first_op;) {
     const auto& weights = planned.graph.ops[op].weights;
+    const double before_op = weights.empty() ? 0 : seconds_before(priced, forward, op);
     for (std::size_t w = 0; w < weights.size(); ++w) {
       BlockWeight weight{.number = weights[w].index(),
                          .frozen = planned.graph.weights[weights[w].index()].frozen,
-                         .tied = uses[weights[w]] > 1};
+                         .tied = uses[weights[w]] > 1,
+                         .read_after_s = before_op};
       weight.elements = checked_product(shards.sizes(planned.op(op).layouts.weights[w]));
       const auto axes = weight.frozen ? std::vector<AxisId>() : planned.gradient_axes(op, w);
       weight.likeness = likenesses.try_emplace(axes, likenesses.size()).first->second;
@@ -136,7 +150,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
   }
 }
 
-// Bytes of what goes from the first repetition of a layer to the second.
+// Bytes of what goes from the first repetition of a layer to the second, of a sample.
 Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange& ops) {
   const Placement placement(plan, plan.slots.front().mesh.devices().front());
   const Shards shards(planned, plan, placement);
@@ -151,19 +165,29 @@ Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange
   return bytes;
 }
 
-// The plan of one micro-batch on the devices of one tensor group.
-std::variant<Plan, Reasons> block_plan(const PlanChoices& choices, const BatchChoice& batch,
-                                       const Setting& few) {
+// One micro-batch on the devices of one tensor group.
+PlanChoices block_choices(const PlanChoices& choices, std::int64_t samples) {
   PlanChoices one = choices;
+  one.microbatch = samples;
   one.dp = one.pp = one.virtual_stages = 1;
   one.schedule = Schedule::OneForwardOneBackward;
   one.zero = 0;
   one.shard.reset();
   one.layers.clear();
   one.offload_activations = one.offload_optimizer = false;
+  return one;
+}
+
+BatchChoice block_batch(const BatchChoice& batch, std::int64_t samples) {
   BatchChoice few_samples = batch;
-  few_samples.global_batch = choices.microbatch;
-  return plan_of(one, few_samples, few);
+  few_samples.global_batch = samples;
+  return few_samples;
+}
+
+Fragment lower_all(const PlannedGraph& planned, const Plan& plan) {
+  const Placement placement(plan, plan.slots.front().mesh.devices().front());
+  return lower_fragment(planned, plan, placement, {0, planned.graph.ops.size()},
+                        FragmentEdges::Given);
 }
 
 }  // namespace
@@ -190,45 +214,47 @@ Model with_layers(Model model, std::int64_t layers) {
   return model;
 }
 
-std::variant<std::vector<BlockKernel>, Reasons> block_kernels(const PlanChoices& choices,
-                                                              const BatchChoice& batch,
-                                                              const Setting& few) {
-  PlanChoices sample = choices;
-  sample.microbatch = 1;
-  sample.recompute = {};
-  auto made = block_plan(sample, batch, few);
+std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
+                                                  const BatchChoice& batch, const Setting& few) {
+  LoweredBlocks blocks{.choices = block_choices(choices, 1), .batch = block_batch(batch, 1)};
+  auto made = plan_of(blocks.choices, blocks.batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
-  const Plan plan = std::get<Plan>(std::move(made));
-  const PlannedGraph planned = plan_graph(few.model, plan);
-  const Placement placement(plan, plan.slots.front().mesh.devices().front());
-  std::vector<BlockKernel> kernels;
-  const auto blocks = block_ops(few.model);
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const Fragment fragment =
-        lower_fragment(planned, plan, placement, blocks[b].ops, FragmentEdges::Given);
-    for (const auto* tasks : {&fragment.forward, &fragment.backward}) {
-      for (const FragmentTask& task : *tasks) {
-        const auto* kernel = std::get_if<Kernel>(&task.work);
-        if (!kernel) continue;
-        BlockKernel& one = kernels.emplace_back(*kernel);
-        one.block = b;
-        for (const FragmentBufferId id : task.operands) {
-          one.of_samples.push_back(
-              std::holds_alternative<OfMicrobatch>(fragment.buffers[id.index()].holds));
-        }
-      }
-    }
-  }
-  return kernels;
+  blocks.plan = std::get<Plan>(std::move(made));
+  blocks.planned = plan_graph(few.model, blocks.plan);
+  blocks.one = lower_all(blocks.planned, blocks.plan);
+  Plan two = blocks.plan;
+  two.micro_batch = two.global_batch = 2;
+  blocks.two = lower_all(blocks.planned, two);
+  return blocks;
 }
 
-Kernel with_samples(const BlockKernel& from, std::int64_t samples) {
-  Kernel kernel = from.kernel;
-  for (std::size_t o = 0; o < kernel.operands.size(); ++o) {
-    auto& sizes = kernel.operands[o].sizes;
-    if (from.of_samples[o] && sizes.size() > 0) sizes[0] *= samples;
+Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few) {
+  // Of several ways to move a tensor the cheapest depends on its size.
+  if (!blocks.plan.ops.empty() && samples > 1) {
+    const Plan plan =
+        resolve(block_choices(blocks.choices, samples), block_batch(blocks.batch, samples),
+                few.model, few.cluster, *few.costs);
+    if (plan.ops != blocks.plan.ops) return lower_all(plan_graph(few.model, plan), plan);
   }
-  return kernel;
+  return grown(blocks.one, blocks.two, samples);
+}
+
+std::vector<BlockKernel> kernels_of(const LoweredBlocks& blocks, const Model& few) {
+  std::vector<BlockKernel> kernels;
+  const auto ranges = block_ops(few);
+  const auto add = [&](const std::vector<FragmentTask>& one, const std::vector<FragmentTask>& two) {
+    for (std::size_t t = 0; t < one.size(); ++t) {
+      const auto* kernel = std::get_if<Kernel>(&one[t].work);
+      const auto block = std::ranges::find_if(
+          ranges, [&](const BlockOps& range) { return range.ops.contains(one[t].op); });
+      if (!kernel || block == ranges.end()) continue;
+      kernels.push_back({*kernel, std::get<Kernel>(two[t].work),
+                         static_cast<std::size_t>(block - ranges.begin())});
+    }
+  };
+  add(blocks.one.forward, blocks.two.forward);
+  add(blocks.one.backward, blocks.two.backward);
+  return kernels;
 }
 
 std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& batch,
@@ -236,15 +262,14 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   const LinkMap links(setting.cluster);
   const Model few_model = few_layers(setting.model);
   const Setting few = with_model(setting, few_model);
-  const auto made = block_plan(choices, batch, few);
-  const auto blocks = block_ops(few_model);
-  const auto layer = std::ranges::find(blocks, true, &BlockOps::layer);
-  if (!std::holds_alternative<Plan>(made) || layer == blocks.end()) return {};
-  const Plan& plan = std::get<Plan>(made);
-  const PlannedGraph planned = plan_graph(few_model, plan);
-  const Placement placement(plan, plan.slots.front().mesh.devices().front());
-  const Fragment fragment =
-      lower_fragment(planned, plan, placement, {0, planned.graph.ops.size()}, FragmentEdges::Given);
+  const auto made = lower_blocks(choices, batch, few);
+  const auto ranges = block_ops(few_model);
+  const auto layer = std::ranges::find(ranges, true, &BlockOps::layer);
+  if (!std::holds_alternative<LoweredBlocks>(made) || layer == ranges.end()) return {};
+  const auto& blocks = std::get<LoweredBlocks>(made);
+  const Plan& plan = blocks.plan;
+  const PlannedGraph& planned = blocks.planned;
+  const Fragment fragment = with_samples(blocks, choices.microbatch, few);
   const PricedProgram priced(fragment, plan, few, links);
   std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -274,17 +299,11 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   return ops;
 }
 
-std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
-                                                const BatchChoice& batch, const Setting& few,
-                                                const LinkMap& links) {
-  auto made = block_plan(choices, batch, few);
-  if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
-  const Plan plan = std::get<Plan>(std::move(made));
-
-  const PlannedGraph planned = plan_graph(few.model, plan);
-  const Placement placement(plan, plan.slots.front().mesh.devices().front());
-  const Fragment fragment =
-      lower_fragment(planned, plan, placement, {0, planned.graph.ops.size()}, FragmentEdges::Given);
+BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few,
+                         const LinkMap& links) {
+  const Plan& plan = blocks.plan;
+  const PlannedGraph& planned = blocks.planned;
+  const Fragment fragment = with_samples(blocks, samples, few);
   const PricedProgram priced(fragment, plan, few, links);
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};
@@ -301,9 +320,9 @@ std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
     add_memory(cost, priced, lives, ahead, back);
-    add_weights(cost, priced, play, planned, plan, back, block.ops, likenesses);
+    add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
     if (block.layer && costs.message == Bytes()) {
-      costs.message = message_bytes(planned, plan, block.ops);
+      costs.message = message_bytes(planned, plan, block.ops) * samples;
     }
   }
   costs.likenesses = likenesses.size();

@@ -9,6 +9,7 @@
 #include "costmodel/price/link_use.h"
 #include "planner/bound/max_plus.h"
 #include "simulator/choices/plan_choices.h"
+#include "simulator/lowering/fragment.h"
 #include "simulator/report/predict.h"
 
 namespace meshwright {
@@ -29,6 +30,7 @@ struct BlockWeight {
   bool tied = false;             // its gradients come from several ops
   LaneTimes complete = never();  // when its gradient is, from the state before the backward
   double compute_before_s = 0;   // of the backward's kernels, up to that
+  double read_after_s = 0;       // of the forward's kernels, up to the first that may read it
 };
 
 struct BlockBound {
@@ -55,24 +57,34 @@ Model with_layers(Model model, std::int64_t layers);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 
-// A kernel of a block, of a micro-batch of one sample.
+// The blocks of a model of few layers as one device has them, of micro-batches of one and of two
+// samples: what they are with more follows from these, where the same transfers are cheapest.
+struct LoweredBlocks {
+  PlanChoices choices;
+  BatchChoice batch;
+  Plan plan;
+  PlannedGraph planned;
+  Fragment one, two;
+};
+// Of the choices replicas, stages, schedule, state, bucket, offload and micro-batch do not count.
+std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
+                                                  const BatchChoice& batch, const Setting& few);
+
+// What they are lowered to with so many samples.
+Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few);
+
+// A kernel of a block, of a micro-batch of one and of two samples.
 struct BlockKernel {
-  Kernel kernel;
-  std::vector<bool> of_samples;  // by operand: grows with the samples
+  Kernel one, two;
   std::size_t block = 0;
 };
-// Those of all blocks, forward and backward without recomputation, on the first device.
-std::variant<std::vector<BlockKernel>, Reasons> block_kernels(const PlanChoices& choices,
-                                                              const BatchChoice& batch,
-                                                              const Setting& few);
-// The same of more samples.
-Kernel with_samples(const BlockKernel& kernel, std::int64_t samples);
+// Those of all blocks.
+std::vector<BlockKernel> kernels_of(const LoweredBlocks& blocks, const Model& few);
 
-// What a block costs with these choices, of which replicas, stages, schedule, state, bucket and
-// offload do not count. The times are those of a play in which nothing is shared and kernels are
-// slowed by collectives beside them no more than they must be: never more than the engine's.
-std::variant<BlockBounds, Reasons> block_bounds(const PlanChoices& choices,
-                                                const BatchChoice& batch, const Setting& few,
-                                                const LinkMap& links);
+// What a block costs with so many samples. The times are those of a play in which nothing is shared
+// and kernels are slowed by collectives beside them no more than they must be: never more than the
+// engine's.
+BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few,
+                         const LinkMap& links);
 
 }  // namespace meshwright

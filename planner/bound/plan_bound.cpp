@@ -15,9 +15,6 @@
 namespace meshwright {
 namespace {
 
-// Sums in another order differ in their last digits.
-constexpr double kRounding = 1 - 1e-9;
-
 bool is_trained(const Model& model) {
   const auto frozen = [](const Weight& weight) { return weight.frozen; };
   return std::ranges::none_of(model.shared_weights, frozen) &&
@@ -51,6 +48,11 @@ std::int64_t recomputed_layers(const RecomputeChoice& recompute, std::int64_t la
   return some ? std::min(recompute.layers, layers) : layers;
 }
 
+// From one moment to the same of the next block, forward and backward.
+double both_ways(const BlockBound& block, std::size_t moment) {
+  return block.forward.advance.rows[moment][moment] + block.backward.advance.rows[moment][moment];
+}
+
 }  // namespace
 
 Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room)
@@ -69,20 +71,37 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
   }
 }
 
-const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choices) {
+Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
+  // Without a place neighbours stand in a node as far as it goes.
+  const auto share = std::ranges::find(choices.place, "tp", &NodeShare::axis);
+  const std::int64_t alone = choices.place.empty() ? 0 : 1;
+  return {choices.tp, share == choices.place.end() ? alone : share->count,
+          choices.sequence_parallel, to_text(layer_recompute(choices.recompute))};
+}
+
+const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanChoices& choices) {
+  constexpr std::size_t kKept = 200;  // each takes half a megabyte
+  const LoweredKey key = key_of(choices);
+  const auto known = lowered_.find(key);
+  if (known != lowered_.end()) return known->second;
+  if (lowered_.size() == kKept) {
+    lowered_.erase(lowered_order_.front());
+    lowered_order_.pop_front();
+  }
+  lowered_order_.push_back(key);
   PlanChoices block = choices;
   block.recompute = layer_recompute(choices.recompute);
-  // Without a place neighbours stand in a node as far as it goes.
-  if (!choices.place.empty()) {
-    const auto share = std::ranges::find(choices.place, "tp", &NodeShare::axis);
-    block.place = {{"tp", share == choices.place.end() ? 1 : share->count}};
-  }
-  const BlocksKey key{choices.tp, choices.microbatch, choices.sequence_parallel,
-                      block.place.empty() ? 0 : block.place.front().count,
-                      to_text(block.recompute)};
-  const auto [entry, added] = blocks_.try_emplace(key);
-  if (added) entry->second = block_bounds(block, batch_, few_setting_, links_);
-  return entry->second;
+  if (!choices.place.empty()) block.place = {{"tp", std::get<1>(key)}};
+  return lowered_[key] = lower_blocks(block, batch_, few_setting_);
+}
+
+const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choices) {
+  const auto [entry, added] = blocks_.try_emplace({key_of(choices), choices.microbatch});
+  if (!added) return entry->second;
+  const auto& lowered = lowered_blocks(choices);
+  if (const auto* reasons = std::get_if<Reasons>(&lowered)) return entry->second = *reasons;
+  return entry->second = block_bounds(std::get<LoweredBlocks>(lowered), choices.microbatch,
+                                      few_setting_, links_);
 }
 
 std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) const {
@@ -181,8 +200,7 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
   for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
     const BlockBound& block = costs.blocks[b];
     const auto count = static_cast<double>(setting_.model.blocks[b].count);
-    const double both = block.forward.advance.rows[kCompute][kCompute] +
-                        block.backward.advance.rows[kCompute][kCompute];
+    const double both = both_ways(block, kCompute);
     work += count * both;
     if (block.layer) layer = layer == 0 ? both : std::min(layer, both);
   }
@@ -198,14 +216,47 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
   return bound;
 }
 
+// Before a chunk does anything the first micro-batch has gone through all chunks before it, and
+// after it the last one goes back: the last thing a chunk does is a backward, and what that gives
+// away may be there a little before it ends. In between all micro-batches are worked on; a stage's
+// first chunk waits least.
+Seconds Bounds::of_schedule(const PlanChoices& choices) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
+  const auto chunks = runs_of(plain);
+  const auto stages = static_cast<std::size_t>(choices.pp);
+  double early = 0;
+  for (const BlockBound& block : costs.blocks) {
+    if (!block.layer) continue;  // a chunk with another before it begins with a layer
+    const auto& rows = block.backward.advance.rows;
+    early = std::max(early, rows[kCompute][kCompute] - rows[kBoundary][kCompute]);
+  }
+  std::vector<double> of_stages(stages, 0), of_chunks(chunks.size(), 0), through(chunks.size(), 0);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    for (const BlockRun& run : chunks[c]) {
+      const auto count = static_cast<double>(run.count);
+      of_chunks[c] += count * both_ways(costs.blocks[run.block], kCompute);
+      through[c] += count * both_ways(costs.blocks[run.block], kBoundary);
+    }
+    of_stages[c % stages] += of_chunks[c];
+  }
+  const auto microbatches =
+      static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
+  double ahead = 0, end = 0;
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    const double work = c < stages ? of_stages[c] : of_chunks[c];
+    end = std::max(end, microbatches * work + std::max(0.0, ahead - early));
+    // What stands before the layers and behind them has no way through.
+    ahead += c == 0 ? 0 : through[c];
+  }
+  return Seconds(end * kRounding + setting_.step.step_s);
+}
+
 std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
   PlanChoices plain = choices;
   plain.recompute = {};
   const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
-  const auto both = [](const BlockBound& block) {
-    return block.forward.advance.rows[kCompute][kCompute] +
-           block.backward.advance.rows[kCompute][kCompute];
-  };
   // Of each layer, the first and the last with what stands around them.
   std::vector<double> layers;
   double before = 0;
@@ -214,7 +265,7 @@ std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
     for (std::int64_t i = 0; i < count; ++i) {
       if (count > 1) layers.push_back(std::exchange(before, 0));
       double& time = layers.empty() ? before : layers.back();
-      time += both(costs.blocks[b]);
+      time += both_ways(costs.blocks[b], kCompute);
     }
   }
   const auto microbatches =
@@ -262,67 +313,6 @@ std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
     (end <= middle ? high : low) = middle;
   }
   return best;
-}
-
-const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
-  const auto [entry, added] = samples_.try_emplace({choices.tp, microbatch});
-  if (!added) return entry->second;
-  const auto [known, first] = kernels_.try_emplace(choices.tp);
-  if (first) {
-    PlanChoices any_place = choices;
-    any_place.place.clear();
-    any_place.sequence_parallel = false;
-    auto found = block_kernels(any_place, batch_, few_setting_);
-    if (auto* kernels = std::get_if<std::vector<BlockKernel>>(&found)) {
-      known->second = std::move(*kernels);
-    }
-  }
-  const DeviceId device(0);
-  std::vector<double> blocks(setting_.model.blocks.size(), 0);
-  for (const BlockKernel& one : known->second) {
-    // With the sequence cut, kernels that tensor parallelism repeats have a part of it each.
-    const KernelKind kind = one.kernel.kind;
-    if (choices.tp > 1 && kind != KernelKind::Matmul && kind != KernelKind::Attention) continue;
-    blocks[one.block] +=
-        setting_.costs->kernel(with_samples(one, microbatch), batch_.precision, device)
-            .time.value();
-  }
-  SampleSeconds& seconds = entry->second;
-  const double share = 1 / (static_cast<double>(microbatch) * speed_of(setting_.cluster, device));
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const std::int64_t count = setting_.model.blocks[b].count;
-    seconds.all += static_cast<double>(count) * blocks[b] * share;
-    if (count == 1) continue;
-    const double layer = blocks[b] * share;
-    seconds.layer = seconds.layer == 0 ? layer : std::min(seconds.layer, layer);
-  }
-  return seconds;
-}
-
-Seconds Bounds::of_kernels(const PlanChoices& choices) {
-  const auto samples = static_cast<double>(batch_.global_batch / choices.dp);
-  const auto stages = static_cast<double>(choices.pp);
-  const SampleSeconds& seconds = sample(choices, choices.microbatch);
-  // As in of_any.
-  const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
-  return Seconds((seconds.all * samples / stages + ahead) * kRounding + setting_.step.step_s);
-}
-
-Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
-  const std::int64_t samples = batch_.global_batch / choices.dp;
-  std::optional<Seconds> least;
-  PlanChoices one = choices;
-  for (one.microbatch = 1; one.microbatch <= samples; ++one.microbatch) {
-    if (samples % one.microbatch != 0) continue;
-    const Seconds step = of_kernels(one);
-    least = std::min(least.value_or(step), step);
-  }
-  return *least;
-}
-
-Seconds Bounds::of_mesh(const PlanChoices& choices) const {
-  const auto devices = static_cast<double>(device_count(choices));
-  return Seconds(flops_ / (peak_ * devices) * kRounding + setting_.step.step_s);
 }
 
 }  // namespace meshwright

@@ -26,6 +26,9 @@ struct PlanBound {
   Bytes host_bytes;  // on a host, of one device
 };
 
+// Sums in another order differ in their last digits.
+inline constexpr double kRounding = 1 - 1e-9;
+
 class StagePlay;
 
 // Bounds plans without lowering them: stage by stage, from what their blocks cost. One device of
@@ -54,6 +57,8 @@ class Bounds {
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
+  // Of all plans with this schedule and these layers besides.
+  Seconds of_schedule(const PlanChoices& choices);
   // Layers of each stage such that the busiest one ends as early as can be, what stands before and
   // after the layers weighed where it falls. One chunk a stage.
   std::vector<std::int64_t> balanced_layers(const PlanChoices& choices);
@@ -66,7 +71,11 @@ class Bounds {
 
  private:
   friend class StagePlay;
-  using BlocksKey = std::tuple<std::int64_t, std::int64_t, bool, std::int64_t, std::string>;
+  // Tensor degree, how many of it in a node, SP, recomputation.
+  using LoweredKey = std::tuple<std::int64_t, std::int64_t, bool, std::string>;
+  using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
+  static LoweredKey key_of(const PlanChoices& choices);
+  const std::variant<LoweredBlocks, Reasons>& lowered_blocks(const PlanChoices& choices);
   // Of transfers between devices that stand in one way: what, between which stages or in which,
   // how much.
   struct Prices {
@@ -106,6 +115,8 @@ class Bounds {
   double flops_ = 0;  // of matrix products with weights, of a step
   double peak_ = 0;   // of a device, in FLOPs per second
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
+  std::map<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered_;  // the latest
+  std::deque<LoweredKey> lowered_order_;
   std::map<std::int64_t, std::vector<BlockKernel>> kernels_;  // by tensor degree; none: refused
   std::map<std::pair<std::int64_t, std::int64_t>, SampleSeconds> samples_;  // and micro-batch
   std::map<std::string, Prices> prices_;                                    // by degrees and place

@@ -105,6 +105,9 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   }
   stage.done_s += item.forward ? chunk.forward_s : chunk.backward_s;
   if (gathers_again() && !any_state_) raise(stage.state, after_gathers(number, item, before));
+  if (gathers_once() && !any_state_ && item.forward && item.microbatch == 0) {
+    wait_for_weights(number, item);
+  }
   if (choices_.offload_activations) wait_for_copies(stage, item, before[kCompute]);
   send(number, item);
 }
@@ -126,6 +129,27 @@ LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
   after[kCompute] += (prices.gathers - prices.most) * stages_[number].loss;
   after[kCompute] = std::max(after[kCompute], state[kCompute] + prices.gathers);
   return after;
+}
+
+// Buckets are updated and gathered in the order in which the forward uses them, which is the one in
+// which the backward completes them, turned round. What a chunk sends comes from its last kernel,
+// or no earlier than that ends.
+void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
+  Stage& stage = stages_[number];
+  const auto index = static_cast<std::size_t>(item.chunk);
+  const std::vector<BoundBucket>& buckets = (*buckets_)[work_.kind_of(index)];
+  const ChunkPrices& prices = prices_of(number, index);
+  double end = kNever;
+  for (std::size_t b = buckets.size(); b-- > 0;) {
+    stage.updated += bounds_.state_price(KernelKind::AdamW, choices_, owned(buckets[b].elements));
+    stage.gathered = std::max(stage.gathered, stage.updated) + prices.buckets[b].gather;
+    end = std::max(end, stage.gathered + buckets[b].forward_left_s);
+  }
+  stage.state[kCompute] = std::max(stage.state[kCompute], end);
+  const MaxPlus& last = work_.block_of(work_.chunk(index).runs.back()).forward.advance;
+  if (last.rows[kBoundary][kCompute] >= last.rows[kCompute][kCompute]) {
+    stage.state[kBoundary] = std::max(stage.state[kBoundary], end);
+  }
 }
 
 // A backward that follows its own forward: all that went to the host has come back one after the

@@ -53,6 +53,8 @@ class StagePlay {
     double send_s[2] = {}, receive_s[2] = {};  // of a message
     double loss = 0;                           // of compute, while replicas transfer
     double update_s = 0;
+    // After the last step's norm: when buckets are updated and gathered, as far as they were used.
+    double updated = 0, gathered = 0;
     std::vector<Sync> syncs;
     std::map<std::size_t, Sync> tied;  // by weight
     double scattered = kNever;         // when the last sum of every micro-batch is there
@@ -69,6 +71,7 @@ class StagePlay {
   void compute(std::size_t number, const PipelineItem& item);
   void wait_for_copies(Stage& stage, const PipelineItem& item, double start);
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
+  void wait_for_weights(std::size_t number, const PipelineItem& item);
   void send(std::size_t number, const PipelineItem& item);
   double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);
   LaneTimes finish_gradients(std::size_t number, const PipelineItem& item);
@@ -89,6 +92,10 @@ class StagePlay {
   Bytes optimizer_bytes(std::int64_t elements) const;
   Bytes state_bytes(const StageHolds& stage) const;
   std::int64_t owners() const { return choices_.zero > 0 ? choices_.dp : 1; }
+  // Weights are gathered after their update, while the next step begins.
+  bool gathers_once() const {
+    return (choices_.zero == 1 || choices_.zero == 2) && choices_.dp > 1 && setting_.engine.repeat;
+  }
   // Every entry of the order gathers its weights.
   bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && choices_.dp > 1; }
 

@@ -156,6 +156,7 @@ std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Byte
     one = {};
   };
   std::int64_t repetition = 0;
+  double later_s = 0;
   for (std::size_t r = chunk.runs.size(); r-- > 0;) {
     const BlockBound& block = block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
@@ -170,7 +171,9 @@ std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Byte
         one.bucket.repetition = repetition;
         one.bucket.weight = w;
         one.bucket.of_layers = one.bucket.of_layers || block.layer;
+        one.bucket.forward_left_s = later_s + block.forward.compute_s - weight.read_after_s;
       }
+      later_s += block.forward.compute_s;
     }
   }
   for (Open& one : open) finish(one);

@@ -24,6 +24,8 @@ struct BoundBucket {
   std::int64_t repetition = 0;
   std::size_t weight = 0;
   bool of_layers = false;
+  // Of the chunk's forward, from the first kernel on that may read one of them.
+  double forward_left_s = 0;
 };
 
 // What a chunk does with a micro-batch and keeps of it. Most chunks of a plan are alike.

@@ -11,7 +11,7 @@
 namespace meshwright {
 
 // How far choices have come; each step decides more.
-enum class Depth { Mesh, Kernels, Microbatch, Division, Schedule, Offload, Recompute, Plan };
+enum class Depth { Mesh, Kernels, Microbatch, Division, Schedule, Offload, Recompute, Zero, Plan };
 
 struct Node {
   Depth depth = Depth::Mesh;

@@ -100,11 +100,13 @@ class Search {
       case Depth::Division:
         return bounds_.of_any(choices);
       case Depth::Schedule:
-        return {bounds_.of_any_state(space_.leanest(choices)), Bytes(), Bytes()};
+        return {bounds_.of_schedule(choices), Bytes(), Bytes()};
       case Depth::Offload:
         return {bounds_.of_any_state(space_.leanest(choices)), leanest_of(choices).bytes, Bytes()};
       case Depth::Recompute:
         return of_recompute(space_.leanest(choices));
+      case Depth::Zero:
+        return of_recompute(choices);
       case Depth::Plan:
         return bounds_.of(choices);
     }
@@ -172,7 +174,7 @@ class Search {
 
   // The plan of the set that its bytes are of.
   PlanChoices completed(const Node& node) {
-    if (node.depth == Depth::Plan) return node.choices;
+    if (node.depth >= Depth::Zero) return node.choices;
     if (node.depth == Depth::Recompute) return space_.leanest(node.choices);
     return leanest_of(node.choices).choices;
   }
@@ -219,7 +221,9 @@ class Search {
       case Depth::Offload:
         return add_all(Depth::Recompute, space_.recomputes(node.choices));
       case Depth::Recompute:
-        return add_all(Depth::Plan, space_.states(node.choices));
+        return add_all(Depth::Zero, space_.zeros(node.choices));
+      case Depth::Zero:
+        return add_all(Depth::Plan, space_.buckets(node.choices));
       case Depth::Plan:
         return simulate(node);
     }

@@ -292,25 +292,18 @@ std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const
                  }));
 }
 
-std::vector<PlanChoices> SearchSpace::states(const PlanChoices& partial) const {
-  std::vector<PlanChoices> all;
-  std::vector<int> stages = {0};
+std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
+  const std::vector<int> stages = partial.dp > 1 ? std::vector{0, 1, 2, 3} : std::vector{0};
+  return allowed("zero", each(partial, stages, [](PlanChoices& c, int value) { c.zero = value; }));
+}
+
+std::vector<PlanChoices> SearchSpace::buckets(const PlanChoices& partial) const {
   std::vector<Bytes> buckets = {base_.bucket};
-  if (partial.dp > 1) {
-    stages = {0, 1, 2, 3};
-    buckets.assign(std::begin(kBuckets), std::end(kBuckets));
-  }
-  const auto zeros =
-      allowed("zero", each(partial, stages, [](PlanChoices& c, int value) { c.zero = value; }));
-  for (const PlanChoices& zero : zeros) {
-    for (PlanChoices& one : allowed("bucket", each(zero, buckets, [&](PlanChoices&c, Bytes value) {
-                                      c.bucket = value;
-                                      if (partial.dp > 1) c.bucket_per_replica = Bytes();
-                                    }))) {
-      all.push_back(std::move(one));
-    }
-  }
-  return all;
+  if (partial.dp > 1) buckets.assign(std::begin(kBuckets), std::end(kBuckets));
+  return allowed("bucket", each(partial, buckets, [](PlanChoices& c, Bytes value) {
+                   c.bucket = value;
+                   if (c.dp > 1) c.bucket_per_replica = Bytes();
+                 }));
 }
 
 Reasons SearchSpace::problems(const Reasons& refusal) const {
@@ -326,7 +319,7 @@ Reasons SearchSpace::problems(const Reasons& refusal) const {
 
 PlanChoices SearchSpace::leanest(PlanChoices partial) const {
   int most = 0;
-  for (const PlanChoices& state : states(partial)) most = std::max(most, state.zero);
+  for (const PlanChoices& state : zeros(partial)) most = std::max(most, state.zero);
   partial.zero = most;
   return partial;
 }
@@ -372,7 +365,7 @@ double SearchSpace::size() const {
     const PlanChoices& one = sizes.front();
     const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
     size += count(sizes) * count(divisions(one)) * count(schedules(one)) * count(recomputes(one)) *
-            count(states(one));
+            count(zeros(one)) * count(buckets(one));
   }
   return size;
 }

@@ -26,7 +26,8 @@ class SearchSpace {
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
   std::vector<PlanChoices> offloads(const PlanChoices& partial) const;
-  std::vector<PlanChoices> states(const PlanChoices& partial) const;  // zero, bucket
+  std::vector<PlanChoices> zeros(const PlanChoices& partial) const;
+  std::vector<PlanChoices> buckets(const PlanChoices& partial) const;
 
   // The state that takes least memory, for bounds of all of them.
   PlanChoices leanest(PlanChoices partial) const;

@@ -66,6 +66,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(any.step <= report.step);
     CHECK(bounds.of_mesh(choices) <= report.step);
     CHECK(bounds.of_kernels(choices) <= report.step);
+    CHECK(bounds.of_schedule(choices) <= report.step);
     CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
     CHECK(bound.bytes <= needed);
   }
@@ -74,6 +75,43 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   WARN(fmt::format("bound / step: median {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
                    tightness[tightness.size() / 2], tightness[tightness.size() / 20],
                    memory[memory.size() / 2]));
+}
+
+TEST_CASE("blocks of more samples are what they are lowered to") {
+  for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(cases(40, 1000)); ++seed) {
+    RandomChoices random(seed);
+    const Drawn drawn = draw_bench(random);
+    const Bench bench(drawn.model, drawn.cluster, drawn.software);
+    const Model few = few_layers(bench.model);
+    const Setting setting = make_setting(few, bench.cluster, bench.software, shipped_fits());
+    PlanChoices choices = random.draw(choices_of(setting.defaults, Precision::BF16));
+    choices.dp = choices.pp = choices.virtual_stages = choices.microbatch = 1;
+    choices.layers.clear();
+    choices.place.clear();
+    if (random.one_of<int>({0, 1}) == 1) choices.place = {{"tp", 1}};
+    const auto samples = random.one_of<std::int64_t>({1, 2, 3, 4, 5, 8, 17});
+    const BatchChoice batch{.global_batch = samples, .sequence = 512, .precision = Precision::BF16};
+    const auto blocks = lower_blocks(choices, batch, setting);
+    if (!std::holds_alternative<LoweredBlocks>(blocks)) continue;
+    INFO(fmt::format("seed {}: {} on {} as {}, {} samples: {}", seed, drawn.model, drawn.cluster,
+                     drawn.software, samples, to_text(choices)));
+    choices.microbatch = samples;
+    choices.zero = 0;
+    choices.schedule = Schedule::OneForwardOneBackward;
+    choices.offload_activations = choices.offload_optimizer = false;
+    const auto made = plan_of(choices, batch, setting);
+    REQUIRE(std::holds_alternative<Plan>(made));
+    const Plan& plan = std::get<Plan>(made);
+    const PlannedGraph planned = plan_graph(few, plan);
+    const Fragment lowered = lower_fragment(planned, plan, {plan, DeviceId(0)},
+                                            {0, planned.graph.ops.size()}, FragmentEdges::Given);
+    const Fragment fragment = with_samples(std::get<LoweredBlocks>(blocks), samples, setting);
+    const auto work = [](const FragmentTask& task) { return task.work; };
+    CHECK(std::ranges::equal(fragment.forward, lowered.forward, {}, work, work));
+    CHECK(std::ranges::equal(fragment.backward, lowered.backward, {}, work, work));
+    CHECK(std::ranges::equal(fragment.buffers, lowered.buffers, {}, &FragmentBuffer::buffer,
+                             &FragmentBuffer::buffer));
+  }
 }
 
 }  // namespace meshwright

@@ -26,7 +26,8 @@ std::vector<PlanChoices> all_plans(const SearchQuestion& question, const Setting
           for (const PlanChoices& layered : space.layerings(scheduled, bounds))
             for (const PlanChoices& offloaded : space.offloads(layered))
               for (const PlanChoices& dropped : space.recomputes(offloaded))
-                for (const PlanChoices& one : space.states(dropped)) plans.push_back(one);
+                for (const PlanChoices& zero : space.zeros(dropped))
+                  for (const PlanChoices& one : space.buckets(zero)) plans.push_back(one);
         }
   return plans;
 }

@@ -1,0 +1,71 @@
+// Bounds of plans whose blocks are not known yet.
+#include <algorithm>
+#include <optional>
+
+#include "planner/bound/grown_fragment.h"
+#include "planner/bound/plan_bound.h"
+
+namespace meshwright {
+
+const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
+  const auto [entry, added] = samples_.try_emplace({choices.tp, microbatch});
+  if (!added) return entry->second;
+  const auto [known, first] = kernels_.try_emplace(choices.tp);
+  if (first) {
+    PlanChoices any_place = choices;
+    any_place.place.clear();
+    any_place.sequence_parallel = false;
+    any_place.recompute = {};
+    const auto& lowered = lowered_blocks(any_place);
+    if (const auto* blocks = std::get_if<LoweredBlocks>(&lowered)) {
+      known->second = kernels_of(*blocks, few_);
+    }
+  }
+  const DeviceId device(0);
+  std::vector<double> blocks(setting_.model.blocks.size(), 0);
+  for (const BlockKernel& kernel : known->second) {
+    // With the sequence cut, kernels that tensor parallelism repeats have a part of it each.
+    const KernelKind kind = kernel.one.kind;
+    if (choices.tp > 1 && kind != KernelKind::Matmul && kind != KernelKind::Attention) continue;
+    const Kernel whole = grown(kernel.one, kernel.two, microbatch);
+    blocks[kernel.block] += setting_.costs->kernel(whole, batch_.precision, device).time.value();
+  }
+  SampleSeconds& seconds = entry->second;
+  const double share = 1 / (static_cast<double>(microbatch) * speed_of(setting_.cluster, device));
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::int64_t count = setting_.model.blocks[b].count;
+    seconds.all += static_cast<double>(count) * blocks[b] * share;
+    if (count == 1) continue;
+    const double layer = blocks[b] * share;
+    seconds.layer = seconds.layer == 0 ? layer : std::min(seconds.layer, layer);
+  }
+  return seconds;
+}
+
+Seconds Bounds::of_kernels(const PlanChoices& choices) {
+  const auto samples = static_cast<double>(batch_.global_batch / choices.dp);
+  const auto stages = static_cast<double>(choices.pp);
+  const SampleSeconds& seconds = sample(choices, choices.microbatch);
+  // As in of_any.
+  const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
+  return Seconds((seconds.all * samples / stages + ahead) * kRounding + setting_.step.step_s);
+}
+
+Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
+  const std::int64_t samples = batch_.global_batch / choices.dp;
+  std::optional<Seconds> least;
+  PlanChoices one = choices;
+  for (one.microbatch = 1; one.microbatch <= samples; ++one.microbatch) {
+    if (samples % one.microbatch != 0) continue;
+    const Seconds step = of_kernels(one);
+    least = std::min(least.value_or(step), step);
+  }
+  return *least;
+}
+
+Seconds Bounds::of_mesh(const PlanChoices& choices) const {
+  const auto devices = static_cast<double>(device_count(choices));
+  return Seconds(flops_ / (peak_ * devices) * kRounding + setting_.step.step_s);
+}
+
+}  // namespace meshwright
