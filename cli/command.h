@@ -10,6 +10,7 @@ namespace meshwright {
 void add_model_command(Command& program, Session& session);
 void add_cluster_command(Command& program, Session& session);
 void add_cluster_import_command(Command& cluster, Session& session);  // below `cluster`
+void add_import_command(Command& program, Session& session);
 void add_plan_command(Command& program, Session& session);
 void add_simulate_command(Command& program, Session& session);
 void add_compare_command(Command& program, Session& session);

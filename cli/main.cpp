@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   add_compare_command(program, session);
   add_explain_command(program, session);
   add_export_command(program, session);
+  add_import_command(program, session);
   add_run_command(program, session);
   add_benchmark_command(program, session);
   add_profile_command(program, session);

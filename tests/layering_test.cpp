@@ -41,6 +41,8 @@ const std::vector<LibraryRule> kLibraries = {
     {"protozero", {"protozero/"}, {"planner/", "costmodel/model/import/"}},
     {"CLI11", {"CLI/"}, {"cli/options.cpp"}},
     {"pugixml", {"pugi"}, {"import/input/xml_input.cpp"}},
+    {"toml11", {"toml"}, {"import/plan/toml_settings.cpp"}},
+    {"yaml-cpp", {"yaml-cpp/"}, {"import/plan/yaml_settings.cpp"}},
     {"CUDA", {"cuda", "cublas", "cudnn", "nccl"}, {"executor/cuda/"}},
 };
 
@@ -59,7 +61,7 @@ const std::map<std::string, std::vector<InnerFolder>> kInnerFolders = {
       {"profile", {"base", "kernel"}},
       {"price", {"base", "model", "cluster", "kernel", "profile"}},
       {"probe", {"base", "cluster", "profile", "price"}}}},
-    {"import", {{"input", {}}, {"cluster", {"input"}}}},
+    {"import", {{"input", {}}, {"cluster", {"input"}}, {"plan", {"input"}}}},
     {"simulator",
      {{"layout", {}},
       {"program", {}},

@@ -1,0 +1,127 @@
+#include "import/plan/imported_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "costmodel/base/input_error.h"
+#include "import/input/text_lines.h"
+#include "import/plan/config_files.h"
+#include "import/plan/shell_script.h"
+#include "import/plan/target_readers.h"
+
+namespace meshwright {
+namespace {
+
+using ReadTarget = void (*)(ForeignSettings& settings, PlanFrame& frame);
+
+// The settings of one file, and who reads them.
+struct ReadFile {
+  ReadTarget read = nullptr;
+  std::vector<ForeignSetting> settings;
+  std::optional<std::int64_t> nodes, devices_per_node;
+};
+
+ReadFile read_script(const PlanFile& file) {
+  const ShellLaunch launch = read_shell(file.text, file.source);
+  return {read_megatron_lm, options_in(launch, file.source), launch.nodes, launch.devices_per_node};
+}
+
+bool has_key(const std::vector<ForeignSetting>& settings, std::string_view start) {
+  return std::ranges::any_of(
+      settings, [&](const ForeignSetting& setting) { return setting.key.starts_with(start); });
+}
+
+[[noreturn]] void fail_unknown(const PlanFile& file, std::string_view what) {
+  throw InputError(
+      fmt::format("{}: is {} of no framework that is known here: Megatron-LM (a script), DeepSpeed "
+                  "(JSON), torchtitan (TOML), nanotron or Accelerate (YAML)",
+                  printable(file.source), what));
+}
+
+ReadFile read_json_file(const PlanFile& file) {
+  ReadFile read{read_deepspeed, parse_json(file.text, file.source)};
+  for (const char* key : {"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization",
+                          "bf16.", "fp16.", "gradient_accumulation_steps"}) {
+    if (has_key(read.settings, key)) return read;
+  }
+  fail_unknown(file, "JSON");
+}
+
+ReadFile read_yaml_file(const PlanFile& file) {
+  ReadFile read{nullptr, parse_yaml(file.text, file.source)};
+  if (has_key(read.settings, "parallelism.")) {
+    read.read = read_nanotron;
+  } else if (has_key(read.settings, "distributed_type")) {
+    read.read = read_accelerate;
+  } else {
+    fail_unknown(file, "YAML");
+  }
+  return read;
+}
+
+ReadFile read_toml_file(const PlanFile& file) {
+  ReadFile read{read_torchtitan, parse_toml(file.text, file.source)};
+  if (!has_key(read.settings, "parallelism.") && !has_key(read.settings, "training.")) {
+    fail_unknown(file, "TOML");
+  }
+  return read;
+}
+
+// The first line that is neither empty nor a comment.
+std::string first_line(const std::string& text) {
+  for (const std::string& line : lines_of(text)) {
+    const std::string_view words = trimmed(line);
+    if (!words.empty() && words[0] != '#') return std::string(words);
+  }
+  return "";
+}
+
+bool is_toml(const std::string& line) { return line.starts_with('[') && line.ends_with(']'); }
+
+// "key:" or "key: value", or the start of a document.
+bool is_yaml(const std::string& line) {
+  const auto colon = line.find(':');
+  const bool key = colon != line.npos && line.find_first_of(" =$\"'(") > colon;
+  return line == "---" || (key && (colon + 1 == line.size() || line[colon + 1] == ' '));
+}
+
+ReadFile read_file(const PlanFile& file) {
+  require_text(file.text, file.source);
+  const std::string line = first_line(file.text);
+  if (line.starts_with('{')) return read_json_file(file);
+  if (is_toml(line)) return read_toml_file(file);
+  if (is_yaml(line)) return read_yaml_file(file);
+  return read_script(file);
+}
+
+}  // namespace
+
+ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& wishes,
+                         const std::vector<Software>& software) {
+  PlanFrame frame(wishes, software);
+  ReadFile all;
+  for (const PlanFile& file : files) {
+    ReadFile one = read_file(file);
+    if (all.read && one.read != all.read) {
+      throw InputError(fmt::format("{}: is of another framework than {}", printable(file.source),
+                                   printable(files.front().source)));
+    }
+    all.read = one.read;
+    std::ranges::move(one.settings, std::back_inserter(all.settings));
+    if (one.nodes) frame.nodes = one.nodes;
+    if (one.devices_per_node) frame.devices_per_node = one.devices_per_node;
+  }
+  ForeignSettings settings(std::move(all.settings), wishes.left_out);
+  all.read(settings, frame);
+  if (!settings.refusals().empty()) {
+    throw InputError(fmt::format("{}", fmt::join(settings.refusals(), "; ")));
+  }
+  frame.finish();
+  frame.plan.set_aside = settings.set_aside();
+  frame.plan.ignored = settings.ignored();
+  return std::move(frame.plan);
+}
+
+}  // namespace meshwright

@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/kernel/kernel.h"
+#include "import/plan/target_readers.h"
+#include "simulator/report/predict.h"
+
+namespace meshwright {
+
+void PlanFrame::start(std::string target, const std::string& software, Precision precision) {
+  plan.target = std::move(target);
+  plan.software = software;
+  plan.precision = precision;
+  const Software* found = find_software(software_, software);
+  defaults_ = found ? choices_of(found->plan, precision) : PlanChoices();
+  plan.choices = defaults_;
+}
+
+std::optional<std::int64_t> PlanFrame::layers() const {
+  return plan.model.layers ? plan.model.layers : wishes.layers;
+}
+
+void PlanFrame::set_replicas(ForeignSettings& settings) {
+  PlanChoices& choices = plan.choices;
+  std::optional<std::int64_t> devices = wishes.devices;
+  if (!devices && devices_per_node) devices = *devices_per_node * nodes.value_or(1);
+  if (!devices) devices = wishes.cluster_devices;
+  if (!devices) {
+    settings.refuse_all(
+        "no file says how many devices there are; give them (--devices 64), or the cluster "
+        "(--cluster h100:8x8)");
+    return;
+  }
+  const std::int64_t together = choices.tp * choices.pp * choices.cp;
+  if (*devices % together != 0) {
+    settings.refuse_all(
+        fmt::format("{} devices are no multiple of tp={} x pp={} x cp={}; say how many there are "
+                    "(--devices {})",
+                    *devices, choices.tp, choices.pp, choices.cp, together));
+    return;
+  }
+  choices.dp = *devices / together;
+}
+
+void PlanFrame::set_replicas(ForeignSettings& settings, std::int64_t dp) {
+  plan.choices.dp = dp;
+  const std::int64_t devices = dp * plan.choices.tp * plan.choices.pp * plan.choices.cp;
+  if (wishes.devices && *wishes.devices != devices) {
+    settings.refuse_all(
+        fmt::format("--devices {}: the file's degrees make {}", *wishes.devices, devices));
+  }
+}
+
+void PlanFrame::finish() { plan.choices_text = to_text(plan.choices, defaults_); }
+
+Bytes bytes_of_elements(std::int64_t elements, Precision precision) {
+  return Bytes(elements) * bytes_per_element(BufferElement::Real, precision).value();
+}
+
+}  // namespace meshwright

@@ -1,0 +1,281 @@
+#include <catch2/catch.hpp>
+
+#include "costmodel/base/input_error.h"
+#include "import/plan/megatron_layout.h"
+#include "tests/bad_files.h"
+#include "tests/costmodel/mutations.h"
+#include "tests/import/plan_examples.h"
+#include "tests/test_scale.h"
+
+namespace meshwright {
+namespace {
+
+using Catch::Contains;
+using Layers = std::vector<std::int64_t>;
+
+bool is_listed(const std::vector<ForeignSetting>& settings, const std::string& key) {
+  return std::ranges::count(settings, key, &ForeignSetting::key) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("a script of Megatron-LM is read with its variables, lists and continued lines") {
+  const ImportedPlan plan = plan_from(kMegatronScript);
+  CHECK(plan.target == "megatron-lm");
+  CHECK(plan.software == "megatron-core");
+  // 4 nodes of 8: 2 replicas of 4 x 4; 80 layers over 4 stages in chunks of 5 are 4 chunks each.
+  CHECK(plan.choices_text ==
+        "dp=2,tp=4,pp=4,zero=1,microbatch=1,schedule=interleaved,virtual_stages=4,"
+        "sequence_parallel=true,recompute=selective");
+  CHECK(plan.global_batch == 64);
+  CHECK(plan.sequence == 4096);
+  CHECK(plan.precision == Precision::BF16);
+  CHECK(plan.model == ModelSizes{80, 8192, 64, 8, 28672, {}, 0});
+  CHECK(is_listed(plan.set_aside, "--overlap-param-gather"));
+  CHECK(is_listed(plan.ignored, "--lr"));
+  CHECK(is_listed(plan.ignored, "--save"));
+  CHECK(plan.ignored.size() == 2);
+  CHECK(plan.ignored[0].line == 34);
+}
+
+TEST_CASE("a line of options is a plan where the devices are said") {
+  const std::string line = "--tensor-model-parallel-size 8 --micro-batch-size 2 --num-layers 4";
+  const ImportedPlan plan = plan_from(line, {.devices = 32});
+  // Megatron-LM reduces gradients after the backward, in one piece, unless told otherwise.
+  CHECK(plan.choices_text == "dp=4,tp=8,pp=1,microbatch=2,bucket=1 TiB,overlap=false");
+  CHECK(plan.global_batch == 8);
+  CHECK(plan.precision == Precision::FP32);
+  CHECK_THROWS_WITH(plan_from(line), Contains("no file says how many devices there are"));
+  CHECK_THROWS_WITH(plan_from(line, {.devices = 12}),
+                    Contains("12 devices are no multiple of tp=8 x pp=1 x cp=1"));
+}
+
+TEST_CASE("what a script computes is refused where the plan needs it, with its line") {
+  const auto refused = [](const std::string& from, const std::string& to) {
+    try {
+      plan_from(replaced(kMegatronScript, from, to));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  CHECK_THAT(refused("TP=4", "TP=$(nproc)"),
+             Contains("f: line 21: --tensor-model-parallel-size $(nproc): is computed"));
+  CHECK_THAT(refused("TP=4", "TP=$2"), Contains("--tensor-model-parallel-size $2: is computed"));
+  CHECK_THAT(refused("TP=4", "if [ -f x ]; then TP=4; fi"),
+             Contains("--tensor-model-parallel-size $TP: is computed"));
+  CHECK_THAT(refused("PARALLEL_ARGS+=", "if [ $X = 1 ]; then PARALLEL_ARGS=(--bf16); fi\nA+="),
+             Contains("f: line 27: PARALLEL_ARGS is set under a condition or in a loop"));
+  CHECK_THAT(refused("\"${PARALLEL_ARGS[@]}\"", "\"${OTHER[@]}\""),
+             Contains("the list OTHER is assigned nowhere"));
+  CHECK_THAT(refused("$MODEL_ARGS", "--lr 1 $EXTRA"), Contains("$EXTRA: is computed"));
+  CHECK_THAT(refused("torchrun", "for i in 1 2; do\ntorchrun"),
+             Contains("training is started under a condition or in a loop"));
+  CHECK_THAT(refused("MODEL_ARGS=\"", "MODEL_ARGS='"), Contains("is not closed"));
+}
+
+TEST_CASE("no part of a script is run") {
+  const TemporaryFolder folder;
+  const std::string marker = (folder.path() / "marker").string();
+  plan_from("A=$(touch " + marker + ")\n`touch " + marker + "`\n" + kMegatronScript);
+  CHECK(!std::filesystem::exists(marker));
+}
+
+TEST_CASE("a script that changes with its arguments is read as without any") {
+  const std::string script =
+      "data=(--mock-data)\nif [ $# -gt 0 ]; then data=(\"$@\"); else tp=2; fi\n"
+      "exec torchrun --nproc-per-node 4 x.py --tensor-model-parallel-size $tp \"${data[@]}\" "
+      "\"$@\"";
+  CHECK(plan_from(script).choices.tp == 2);
+}
+
+TEST_CASE("what plans cannot say is refused with line, key, value and reason, all at once") {
+  const auto refused = [](const std::string& options) {
+    try {
+      plan_from("--num-layers 8\n", {.devices = 64});
+      plan_from("--num-layers 8 --tensor-model-parallel-size 2 \\\n" + options, {.devices = 64});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  CHECK(refused("--bf16") == "read");
+  CHECK_THAT(refused("--num-experts 8"), Contains("--expert-tensor-parallel-size 2 (the default"));
+  CHECK(refused("--num-experts 8 --expert-tensor-parallel-size 1") == "read");
+  const std::string both = refused(
+      "--recompute-granularity selective --recompute-modules mlp "
+      "--cpu-offloading-num-layers 2");
+  CHECK_THAT(both, Contains("f: line 2: --cpu-offloading-num-layers 2: plans offload"));
+  CHECK_THAT(both, Contains("; f: line 2: --recompute-modules mlp: plans recompute core_attn"));
+  CHECK_THAT(refused("--context-parallel-size 2 --cp-comm-type a2a"),
+             Contains("--cp-comm-type a2a"));
+  CHECK_THAT(refused("--micro-batch-size -1"),
+             Contains("--micro-batch-size -1: expected a whole number from 1 to"));
+  CHECK_THAT(refused("--micro-batch-size 99999999999999999999"),
+             Contains("expected a whole number"));
+  CHECK_THAT(refused("--micro-batch-size nan"), Contains("--micro-batch-size nan: expected"));
+  CHECK_THAT(refused("--bf16 --fp16"), Contains("--fp16: --bf16 is there too"));
+  CHECK_THAT(refused("--sequence-parallel yes"), Contains("expected no value"));
+  const PlanWishes without{.devices = 64, .left_out = {"--cpu-offloading-num-layers"}};
+  CHECK(plan_from("--num-layers 8 --cpu-offloading-num-layers 2", without).choices.dp == 64);
+}
+
+TEST_CASE("Megatron-LM's ways to cut stages give layers of each chunk") {
+  const auto layers = [](MegatronStages stages) {
+    return std::get<StageChoice>(stages_of(stages)).layers;
+  };
+  CHECK(layers({.pp = 4, .layers = 32}).empty());
+  CHECK(layers({.pp = 4, .layers = 32, .first = 7, .last = 5}) == Layers{7, 10, 10, 5});
+  CHECK(layers({.pp = 4, .layers = 30, .with_embedding = true, .with_loss = true}) ==
+        Layers{7, 8, 8, 7});
+  CHECK(layers({.pp = 2, .layers = 8, .layout = "Et*3|(tt|)*2,tL"}) == Layers{3, 2, 2, 1});
+  CHECK(parse_layout("Et|t*2|L") == Layers{1, 2, 0});
+  for (const char* bad : {"", "t|t", "Et|m|L", "Et|tE|L", "E(t|L", "Et*L", "E(((((((((((((((((((t",
+                          "Et*99999999999L", "E((t*9999)*9999)*9999L"}) {
+    INFO(bad);
+    CHECK(!parse_layout(bad));
+  }
+  CHECK(std::holds_alternative<std::string>(stages_of({.pp = 4, .first = 1})));
+  CHECK(std::holds_alternative<std::string>(stages_of({.pp = 4, .layers = 9, .first = 2})));
+}
+
+TEST_CASE("a file of DeepSpeed is a plan, with replicas from its batch") {
+  const ImportedPlan plan = plan_from(kDeepSpeedFile);
+  CHECK(plan.software == "deepspeed");
+  // 128 / (2 x 4) = 16 replicas of 2 devices; 5e8 elements of 2 bytes.
+  CHECK(plan.choices_text ==
+        "dp=16,tp=2,pp=1,zero=2,microbatch=2,offload=optimizer,bucket=1000000000 B");
+  CHECK(plan.global_batch == 128);
+  CHECK(!plan.sequence);
+  // Left out: no overlap but in stage 3.
+  CHECK(!plan_from(replaced(kDeepSpeedFile, "\"overlap_comm\": true,", "")).choices.overlap);
+  CHECK(plan_from(replaced(replaced(kDeepSpeedFile, "\"overlap_comm\": true,", ""), "\"stage\": 2",
+                           "\"stage\": 3"))
+            .choices.overlap);
+  CHECK_THROWS_WITH(
+      plan_from(kDeepSpeedFile, {.devices = 8}),
+      Contains("f: train_batch_size 128: is 16 replicas x 2 x 4, but the devices make 4"));
+  CHECK_THROWS_WITH(plan_from(replaced(kDeepSpeedFile, "\"cpu\"", "\"nvme\"")),
+                    Contains("f: zero_optimization.offload_optimizer.device nvme: plans offload"));
+  CHECK_THROWS_WITH(plan_from(replaced(kDeepSpeedFile, "{\"enabled\": true}", "{\"enabled\": 3}")),
+                    Contains("f: bf16.enabled 3: expected true or false"));
+}
+
+TEST_CASE("a TOML file of torchtitan is a plan, with its defaults") {
+  CHECK_THROWS_WITH(plan_from(kTorchtitanFile), Contains("no file says them; give --model"));
+  const ImportedPlan plan = plan_from(kTorchtitanFile, {.layers = 80});
+  CHECK(plan.software == "fsdp2");
+  CHECK(plan.model_name == "llama3-70B");
+  // 82 layers with embedding and head, in 8 chunks: 11 + 11 + 10 x 6, one less at both ends.
+  // Weights stay gathered between forward and backward where there is a pipeline.
+  CHECK(plan.choices_text ==
+        "dp=8,tp=8,pp=4,zero=3,shard=4,microbatch=1,schedule=interleaved,virtual_stages=2,"
+        "layers=10+11+10+10+10+10+10+9,sequence_parallel=true,recompute=full,reshard=false");
+  CHECK(plan.global_batch == 64);
+  CHECK(plan.sequence == 8192);
+  const PlanWishes wishes{.layers = 80};
+  CHECK_THROWS_WITH(
+      plan_from(replaced(kTorchtitanFile, "Interleaved1F1B", "ZBVZeroBubble"), wishes),
+      Contains("f: line 18: parallelism.pipeline_parallel_schedule ZBVZeroBubble"));
+  CHECK_THROWS_WITH(plan_from(replaced(kTorchtitanFile, "mode = \"full\"", ""), wishes),
+                    Contains("plans do not recompute every 2-th layer"));
+  CHECK(plan_from(
+            replaced(kTorchtitanFile, "\"full\"", "\"selective\"\nselective_ac_option = \"op\""),
+            wishes)
+            .choices.recompute.kind == Recompute::Products);
+  CHECK_THROWS_WITH(
+      plan_from(replaced(kTorchtitanFile, "seq_len", "global_batch_size = 128\nseq_len"), wishes),
+      Contains("is 2 rounds of a pipeline of 64 samples"));
+}
+
+TEST_CASE("a YAML file of nanotron is a plan, with its defaults and its cut by cost") {
+  const ImportedPlan plan = plan_from(kNanotronFile);
+  // All forwards, then all backwards. A layer costs 4 x 8192^2 + 3 x 28672 x 8192, the head
+  // 32000 x 8192: 80 layers and 0.27, in quarters.
+  CHECK(plan.choices_text ==
+        "dp=2,tp=8,pp=4,zero=1,microbatch=1,schedule=gpipe,layers=21+20+20+19,"
+        "sequence_parallel=true,bucket=25 MiB");
+  CHECK(plan.global_batch == 32);
+  CHECK(plan.model == ModelSizes{80, 8192, 64, 8, 28672, 32000, 0});
+  CHECK(plan_from(replaced(kNanotronFile, "  tp: 8", "  pp_engine: 1f1b\n  tp: 8"))
+            .choices.schedule == Schedule::OneForwardOneBackward);
+  CHECK_THROWS_WITH(plan_from(replaced(kNanotronFile, "  dp: 2\n", "")),
+                    Contains("parallelism.dp: is missing"));
+  CHECK_THROWS_WITH(plan_from(replaced(kNanotronFile, "  pp: 4", "  pp: 0")),
+                    Contains("f: line 18: parallelism.pp 0: expected a whole number from 1"));
+}
+
+TEST_CASE("a YAML file of Accelerate is a plan") {
+  const ImportedPlan plan = plan_from(kAccelerateFile, {.microbatch = 4});
+  CHECK(plan.software == "fsdp2");
+  CHECK(plan.choices_text == "dp=16,tp=1,pp=1,zero=3,microbatch=4,recompute=full");
+  CHECK(plan.global_batch == 64);
+  CHECK_THROWS_WITH(plan_from(replaced(kAccelerateFile, "FSDP", "TPU")),
+                    Contains("f: line 2: distributed_type TPU: expected FSDP"));
+}
+
+TEST_CASE("hostile configuration files end in one line") {
+  const auto refused = [](const std::string& text) {
+    try {
+      plan_from(text, {.devices = 8});
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).find('\n') == std::string::npos);
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  CHECK_THAT(refused("parallelism:\n  dp: &a 2\n  pp: *a\n"), Contains("f: line 3: has an alias"));
+  std::string bomb = "a0: &a0 [x, x]\n";
+  for (int i = 1; i < 30; ++i) {
+    bomb += fmt::format("a{}: &a{} [*a{}, *a{}]\n", i, i, i - 1, i - 1);
+  }
+  CHECK_THAT(refused(bomb), Contains("has an alias"));
+  const auto nested = [](const std::string& start, char open, int depth) {
+    return start + std::string(static_cast<std::size_t>(depth), open);
+  };
+  std::string maps;
+  for (int i = 0; i < 10'000; ++i) maps += "{a: ";
+  CHECK_THAT(refused("a: " + maps), Contains("f: line 1: nested deeper than 64"));
+  CHECK_THAT(refused(nested("a: ", '[', 100'000)), Contains("f: line 1: "));
+  CHECK_THAT(refused(nested("{\"a\": ", '[', 100'000)), Contains("nested deeper than 64"));
+  CHECK_THAT(refused("[a]\n" + nested("b = ", '[', 1000)), Contains("f: line 2: nested deeper"));
+  std::string dotted = "[a]\nb";
+  for (int i = 0; i < 100'000; ++i) dotted += ".b";
+  CHECK_THAT(refused(dotted + " = 1"), Contains("f: line 2: is longer than 4096 bytes"));
+  CHECK_THAT(refused("parallelism:\n  dp: 1\n  dp: 2\n"), Contains("\"dp\" is given twice"));
+  CHECK_THAT(refused("{\"bf16\": {}, \"bf16\": {}}"), Contains("\"bf16\" is given twice"));
+  CHECK_THAT(refused("[training]\nseq_len = 1\nseq_len = 2\n"), Contains("f: is no TOML"));
+  CHECK_THAT(refused(std::string("--bf16\0--fp16", 13)), Contains("has a NUL byte"));
+  CHECK_THAT(refused("a: 1\nb: 2\n"), Contains("is YAML of no framework"));
+  CHECK_THAT(refused("{\"a\": 1}"), Contains("is JSON of no framework"));
+  CHECK_THAT(refused("[a]\nb = 1\n"), Contains("is TOML of no framework"));
+  CHECK_THAT(refused("hello world"), Contains("no command starts a training program"));
+  // Variables that double each other.
+  std::string doubling = "A0=xxxxxxxxxxxxxxxx\n";
+  for (int i = 1; i < 60; ++i) doubling += fmt::format("A{}=$A{}$A{}\n", i, i - 1, i - 1);
+  CHECK_THAT(refused(doubling + "torchrun x.py --lr $A59"), Contains("is longer than"));
+  std::string lists = "A0=(x x)\n";
+  for (int i = 1; i < 60; ++i) {
+    lists += fmt::format("A{}=(\"${{A{}[@]}}\" \"${{A{}[@]}}\")\n", i, i - 1, i - 1);
+  }
+  CHECK_THAT(refused(lists), Contains("has more than 100000 words"));
+}
+
+TEST_CASE("spoiled plans of other programs are refused in one line, or are plans") {
+  const std::uint64_t seed = 20261118;
+  INFO("seed " << seed);
+  Mutations mutations(seed);
+  for (const std::string& good :
+       {kMegatronScript, kDeepSpeedFile, kTorchtitanFile, kNanotronFile, kAccelerateFile}) {
+    for (int i = 0; i < cases(200, 10'000); ++i) {
+      try {
+        const ImportedPlan plan = plan_from(mutations.of_bytes(good), {.layers = 80});
+        CHECK(parse_plan_choices(plan.choices_text).tp == plan.choices.tp);
+      } catch (const InputError& error) {
+        CHECK(std::string(error.what()).find('\n') == std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace meshwright
