@@ -29,7 +29,12 @@ Refusals refusals_of_key(const TargetWriter& writer, std::string_view key,
   return refusals;
 }
 
-std::string duration_text(Seconds time) { return to_text(time); }
+// What runs any place has its devices in one process.
+LaunchShape launch_of(const TargetWriter& writer, const PlanChoices& choices,
+                      const ExportSetting& setting) {
+  if (writer.abilities.orders.empty()) return {.devices_per_node = device_count(choices)};
+  return std::get<LaunchShape>(launch_shape(writer.abilities, choices, setting.cluster));
+}
 
 std::string readme_text(const TargetWriter& writer, const Export& what) {
   const Report& report = what.plan.report;
@@ -45,7 +50,7 @@ std::string readme_text(const TargetWriter& writer, const Export& what) {
       printable(what.setting.model.name), printable(what.setting.cluster.name), what.target.name,
       what.target.version, what.plan.choices_text, batch.global_batch, batch.sequence,
       to_text(batch.precision), what.launch.nodes, what.launch.devices_per_node, writer.start(what),
-      what.target.name, what.target.version, what.plan.software, duration_text(report.step),
+      what.target.name, what.target.version, what.plan.software, to_text(report.step),
       tokens / report.step.value(), to_text(Report::needed(fullest)));
   for (const std::string& note : writer.notes(what)) text += "\n- " + note;
   return text + (text.ends_with('\n') ? "" : "\n");
@@ -54,7 +59,10 @@ std::string readme_text(const TargetWriter& writer, const Export& what) {
 }  // namespace
 
 const std::vector<TargetWriter>& target_writers() {
-  static const std::vector<TargetWriter> writers = {megatron_lm_writer()};
+  static const std::vector<TargetWriter> writers = {
+      megatron_lm_writer(),     deepspeed_writer(),       torchtitan_writer(),
+      torchtitan_toml_writer(), nanotron_writer(),        accelerate_writer(),
+      colossal_ai_writer(),     megatron_bridge_writer(), executor_writer()};
   return writers;
 }
 
@@ -113,6 +121,13 @@ std::optional<Bytes> own_bucket(const ExportTarget& target, const PlanChoices& c
   return writer.bucket && choices.dp > 1 ? writer.bucket(choices, setting) : std::nullopt;
 }
 
+std::optional<std::vector<std::int64_t>> own_layers(const ExportTarget& target,
+                                                    const PlanChoices& choices,
+                                                    const ExportSetting& setting) {
+  const TargetWriter& writer = writer_of(target);
+  return writer.layers ? writer.layers(choices, setting) : std::nullopt;
+}
+
 std::string_view to_text(Launcher launcher) {
   switch (launcher) {
     case Launcher::Torchrun:
@@ -138,10 +153,13 @@ std::variant<std::vector<ExportedFile>, std::vector<Refusal>> export_plan(
   Refusals refusals = refusals_of(target, plan.choices, setting);
   if (!refusals.empty()) return refusals;
   const TargetWriter& writer = writer_of(target);
-  const auto launch = launch_shape(writer.abilities, plan.choices, setting.cluster);
-  const Export what{
-      target,  plan, plan.choices, setting, setting.decoder->spec, std::get<LaunchShape>(launch),
-      launcher};
+  const Export what{target,
+                    plan,
+                    plan.choices,
+                    setting,
+                    setting.decoder->spec,
+                    launch_of(writer, plan.choices, setting),
+                    launcher};
   std::vector<ExportedFile> files = writer.write(what);
   files.push_back({"plan.json", plan.plan_text});
   files.push_back({"README.md", readme_text(writer, what)});

@@ -67,11 +67,15 @@ bool is_refused(const ExportTarget& target, std::string_view key, const PlanChoi
 std::vector<PlanChoices> nearest_carried(const ExportTarget& target, const PlanChoices& choices,
                                          const ExportSetting& setting);
 
-// What a search for a target may also choose: recomputations that the target has words for, and
-// the bucket it makes of choices that are otherwise complete (none: any).
+// What a search for a target may also choose: recomputations that the target has words for, and the
+// bucket and the layers of each chunk that it makes by itself (none: as it is told).
 std::vector<RecomputeChoice> recomputes_of(const ExportTarget& target);
 std::optional<Bytes> own_bucket(const ExportTarget& target, const PlanChoices& choices,
                                 const ExportSetting& setting);
+
+std::optional<std::vector<std::int64_t>> own_layers(const ExportTarget& target,
+                                                    const PlanChoices& choices,
+                                                    const ExportSetting& setting);
 
 // What starts the processes.
 enum class Launcher { Torchrun, Slurm, Mpirun };

@@ -50,12 +50,13 @@ void check_tensor(Refusals& refusals, const Abilities& able, const PlanChoices& 
   }
   if (!setting.decoder) return;
   const std::int64_t heads = setting.decoder->spec.heads, kv = setting.decoder->spec.kv_heads;
+  if (able.heads == HeadRule::Uneven) return;
   if (heads % tp != 0) {
     refuse(refusals, "tp", value, fmt::format("it must divide the {} heads", heads));
     return;
   }
   const bool divides = able.heads == HeadRule::DividedOrDivides && tp % kv == 0;
-  if (able.heads == HeadRule::Any || kv % tp == 0 || divides) return;
+  if (kv % tp == 0 || divides) return;
   refuse(refusals, "tp", value,
          fmt::format("it must divide the {} key-value heads{}", kv,
                      able.heads == HeadRule::Divided ? "" : " or be a multiple of them"));
@@ -69,6 +70,7 @@ void check_pipeline(Refusals& refusals, const Abilities& able, const PlanChoices
 
 void check_place(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                  const ExportSetting& setting) {
+  if (able.orders.empty()) return;
   const auto shape = launch_shape(able, choices, setting.cluster);
   if (const auto* refusal = std::get_if<Refusal>(&shape)) refusals.push_back(*refusal);
 }
@@ -96,7 +98,7 @@ void check_schedule(Refusals& refusals, const Abilities& able, const PlanChoices
 void check_chunks(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                   const ExportSetting&) {
   const std::int64_t chunks = choices.virtual_stages;
-  if (chunks == 1) return;
+  if (chunks == 1 || able.any_chunks) return;
   if (choices.schedule == Schedule::Interleaved && has(able.schedules, choices.schedule)) return;
   refuse(refusals, "virtual_stages", std::to_string(chunks),
          has(able.schedules, Schedule::Interleaved)
@@ -129,10 +131,9 @@ void check_rerun(Refusals& refusals, const Abilities& able, const PlanChoices& c
                  const ExportSetting&) {
   const bool matters =
       choices.recompute.kind != Recompute::None && choices.recompute.kind != Recompute::Selective;
-  if (!matters || choices.rerun_all != able.reruns_needed) return;
+  if (!matters || has(able.reruns, choices.rerun_all)) return;
   refuse(refusals, "rerun_all", yes_no(choices.rerun_all),
-         able.reruns_needed ? "it runs again only what gradients read"
-                            : "it runs a layer again as it is, also what no gradient reads");
+         "it runs a layer again as it is, also what no gradient reads");
 }
 
 void check_offload(Refusals& refusals, const Abilities& able, const PlanChoices& choices,

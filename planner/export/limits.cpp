@@ -17,8 +17,8 @@ std::vector<std::string_view> words_of(const std::vector<T>& values) {
 
 std::string heads_text(HeadRule rule) {
   switch (rule) {
-    case HeadRule::Any:
-      return "tp divides the heads";
+    case HeadRule::Uneven:
+      return "any tp";
     case HeadRule::Divided:
       return "tp divides heads and key-value heads";
     case HeadRule::DividedOrDivides:

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "planner/export/buckets.h"
+#include "planner/export/llama_model.h"
 #include "simulator/choices/model_layers.h"
 
 namespace meshwright {
@@ -60,15 +61,6 @@ void check_megatron_biases(Refusals& refusals, const DecoderSpec& model) {
   if (all || (!model.output_bias && !model.ffn_bias)) return;
   refuse_model(refusals, "biases of some products",
                "it has biases on all, on none, or on queries, keys and values alone");
-}
-
-void check_interleaved(Refusals& refusals, const PlanChoices& choices,
-                       const ExportSetting& setting) {
-  if (choices.schedule != Schedule::Interleaved || choices.pp == 1) return;
-  const std::int64_t microbatches = setting.batch.global_batch / (choices.dp * choices.microbatch);
-  if (microbatches % choices.pp == 0) return;
-  refuse(refusals, "schedule", "interleaved",
-         fmt::format("{} micro-batches are not a multiple of pp={}", microbatches, choices.pp));
 }
 
 void check_megatron_bucket(Refusals& refusals, const PlanChoices& choices,
@@ -145,7 +137,7 @@ bool has_even_layers(const PlanChoices& choices, const ExportSetting& setting) {
 }
 
 std::vector<Rule> megatron_rules() {
-  return {{"schedule", check_interleaved},
+  return {{"schedule", check_interleaved_rounds},
           {"zero", check_megatron_offload},
           {"overlap", check_fsdp_overlap},
           {"bucket", check_megatron_bucket}};

@@ -80,6 +80,11 @@ std::vector<PlanChoices> other_values(std::string_view key, const PlanChoices& f
       with([&](PlanChoices& c) { c.recompute = {.kind = kind}; });
     }
   }
+  if (key == "layers" && writer.layers) {
+    if (const auto layers = writer.layers(from, setting)) {
+      with([&](PlanChoices& c) { c.layers = *layers; });
+    }
+  }
   if (key == "bucket" && writer.bucket) {
     with([&](PlanChoices& c) {
       c.bucket = writer.bucket(from, setting).value_or(c.bucket);

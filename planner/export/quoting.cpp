@@ -36,7 +36,7 @@ std::string shell_words(const std::vector<std::string>& words) {
 }
 
 // Control characters as \u00NN, which all four know.
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
@@ -53,8 +53,9 @@ std::string quoted(std::string_view text) {
 }
 
 std::string number_text(double number) {
-  const std::string text = fmt::format("{}", number);
-  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+  std::string text = fmt::format("{}", number);
+  if (text.find('.') != text.npos) return text;
+  return text.insert(std::min(text.find('e'), text.size()), ".0");
 }
 
 std::string python_text(bool value) { return value ? "True" : "False"; }

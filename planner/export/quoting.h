@@ -11,9 +11,9 @@ namespace meshwright {
 // double quotes. Whatever bytes it has, it comes back as it was.
 std::string shell_word(std::string_view text);
 std::string shell_words(const std::vector<std::string>& words);
-std::string quoted(std::string_view text);  // JSON, Python, TOML and YAML read it alike
+std::string quoted_text(std::string_view text);  // JSON, Python, TOML and YAML read it alike
 
-// The shortest digits that read back as this number, with a point or an exponent.
+// The shortest digits that read back as this number, with a point: YAML takes 1e-05 for a text.
 std::string number_text(double number);
 std::string python_text(bool value);
 std::string lower_text(bool value);  // JSON, TOML, YAML

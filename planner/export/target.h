@@ -17,7 +17,7 @@ enum class RankOrder { TensorDataPipeline, TensorPipelineData };
 
 // Which numbers of key and value heads tensor parallelism takes.
 enum class HeadRule {
-  Any,
+  Uneven,            // any number of heads at all
   Divided,           // tp divides them
   DividedOrDivides,  // or they divide tp: then several devices have the same ones
 };
@@ -31,17 +31,18 @@ struct Abilities {
   bool wide_gradients = true;               // gradients added up in 32 bits
   std::vector<Precision> narrow_gradients;  // precisions that they may be added up in themselves
   std::vector<KernelSet> kernels;
-  std::vector<RankOrder> orders = {RankOrder::TensorDataPipeline};
+  std::vector<RankOrder> orders = {RankOrder::TensorDataPipeline};  // empty: any place
   HeadRule heads = HeadRule::Divided;
   bool tensor = true, pipeline = true;
   SequenceSplit sequence = SequenceSplit::Chosen;
   std::vector<Schedule> schedules = {Schedule::OneForwardOneBackward};
+  bool any_chunks = false;  // several a stage without interleaving
   bool any_layers = false;  // of each chunk; else as the target cuts them
   std::vector<int> zero, zero_with_pipeline;
   std::vector<int> shard_with;  // stages that may share state out among a part of the replicas
   std::vector<Recompute> recomputes = {Recompute::None};
-  bool segments = false;       // of several layers
-  bool reruns_needed = false;  // only what gradients read; else layers are run again as they are
+  bool segments = false;              // of several layers
+  std::vector<bool> reruns = {true};  // all of a layer, or only what gradients read
   bool offload_optimizer = false, offload_activations = false;
   std::vector<bool> overlaps = {true};  // gradients with the backward
   std::vector<bool> reshards = {true};  // of ZeRO 3
@@ -87,10 +88,21 @@ struct TargetWriter {
   // The bucket it makes of choices, where that is its own. Null: any.
   std::optional<Bytes> (*bucket)(const PlanChoices& choices,
                                  const ExportSetting& setting) = nullptr;
+  // The layers of each chunk that it makes by itself. Null: as it is told.
+  std::optional<std::vector<std::int64_t>> (*layers)(const PlanChoices& choices,
+                                                     const ExportSetting& setting) = nullptr;
 };
 
 // In the order of lists.
 TargetWriter megatron_lm_writer();
+TargetWriter deepspeed_writer();
+TargetWriter torchtitan_writer();
+TargetWriter torchtitan_toml_writer();
+TargetWriter nanotron_writer();
+TargetWriter accelerate_writer();
+TargetWriter colossal_ai_writer();
+TargetWriter megatron_bridge_writer();
+TargetWriter executor_writer();
 
 const std::vector<TargetWriter>& target_writers();
 const TargetWriter& writer_of(const ExportTarget& target);

@@ -81,7 +81,7 @@ class AnyChoices {
     choices.microbatch = one_of<std::int64_t>({1, 1, 2, 4});
     if (setting.batch.global_batch % (choices.dp * choices.microbatch) != 0) choices.microbatch = 1;
     draw_order(choices, setting);
-    draw_state(choices);
+    draw_state(choices, setting.batch.precision);
     draw_kept(choices);
     return choices;
   }
@@ -104,7 +104,7 @@ class AnyChoices {
     if (yes(0.1)) choices.place = {{"tp", choices.tp}};
     if (yes(0.1)) choices.place = {{"tp", choices.tp}, {"pp", choices.pp}};
   }
-  void draw_state(PlanChoices& choices) {
+  void draw_state(PlanChoices& choices, Precision precision) {
     choices.zero = one_of<int>({0, 1, 1, 2, 3});
     if (choices.zero > 0 && choices.dp % 2 == 0 && yes(0.2)) choices.shard = choices.dp / 2;
     if (yes(0.4)) {
@@ -114,7 +114,7 @@ class AnyChoices {
     choices.overlap = yes(0.8);
     choices.prefetch = one_of<std::int64_t>({0, 1, 1, 1, 2});
     choices.reshard = yes(0.8);
-    if (yes(0.2)) choices.gradient_precision = Precision::BF16;
+    if (yes(0.2) && precision != Precision::FP32) choices.gradient_precision = precision;
   }
   void draw_kept(PlanChoices& choices) {
     choices.recompute = one_of<RecomputeChoice>({{Recompute::None},

@@ -70,6 +70,9 @@ std::vector<std::unique_ptr<ExportBench>> benches() {
   all.push_back(std::make_unique<ExportBench>("qwen2.5-7b", "h100:4x8"));
   all.push_back(std::make_unique<ExportBench>("llama2-70b", "h100:8x8",
                                               BatchChoice{256, 4096, Precision::BF16}));
+  all.push_back(std::make_unique<ExportBench>("llama3.1-8b", "h100:2x8"));
+  all.push_back(std::make_unique<ExportBench>("llama2-7b", "h100:1x8",
+                                              BatchChoice{64, 2048, Precision::FP32}));
   return all;
 }
 
