@@ -21,13 +21,13 @@ namespace {
 
 constexpr auto kImportFooter =
     "Of which framework a FILE is, is found out by its content: a script or a line of options of\n"
-    "Megatron-LM, JSON of DeepSpeed, TOML of torchtitan, YAML of nanotron or Accelerate. Files "
-    "are\n"
-    "read, never run: of scripts literal words, variables and lists of them. What plans cannot say "
-    "is refused with its line\n"
-    "(exit code 20); --leave-out KEY takes it as not there. What is left out of a file is what "
-    "the\n"
-    "framework does then, not what a plan of ours would.\n\n"
+    "Megatron-LM, JSON of DeepSpeed, TOML or Python of torchtitan, YAML of nanotron or "
+    "Accelerate,\n"
+    "Python of Megatron-Bridge or Colossal-AI. Files are read, never run: of scripts literal "
+    "words,\n"
+    "variables and lists of them, of Python literals and keyword arguments. What plans cannot say\n"
+    "is refused with its line (exit code 20); --leave-out KEY takes it as not there. What is left\n"
+    "out of a file is what the framework does then, not what a plan of ours would.\n\n"
     "Example: meshwright import train.sh --model llama3-8b --cluster h100:2x8";
 
 struct ImportOptions {

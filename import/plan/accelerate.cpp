@@ -29,8 +29,9 @@ void read_sharding(ForeignSettings& settings, PlanChoices& choices, std::int64_t
   const std::string strategy = upper(settings.word(key).value_or("FULL_SHARD"));
   const bool hybrid = strategy.starts_with("HYBRID_SHARD");
   if (strategy == "NO_SHARD" || strategy == "3") return;
-  choices.zero = 3;
-  choices.reshard = strategy == "FULL_SHARD" || strategy == "1" || strategy == "HYBRID_SHARD";
+  // Weights that stay gathered from the forward to the backward are ZeRO 2.
+  const bool frees = strategy == "FULL_SHARD" || strategy == "1" || strategy == "HYBRID_SHARD";
+  choices.zero = frees ? 3 : 2;
   if (hybrid) choices.shard = per_node;
   if (!hybrid && strategy != "FULL_SHARD" && strategy != "SHARD_GRAD_OP" && strategy != "1" &&
       strategy != "2") {
@@ -56,13 +57,18 @@ void read_fsdp(ForeignSettings& settings, PlanFrame& frame) {
   }
   const bool second = settings.count("fsdp_config.fsdp_version").value_or(1) == 2;
   if (second) {
-    choices.zero = 3;
-    choices.reshard = settings.truth("fsdp_config.fsdp_reshard_after_forward").value_or(true);
+    const bool frees = settings.truth("fsdp_config.fsdp_reshard_after_forward").value_or(true);
+    choices.zero = frees ? 3 : 2;
   } else {
     read_sharding(settings, choices, frame.devices_per_node.value_or(choices.dp));
   }
   if (replicate && shard && *replicate > 1) choices.shard = shard;
   if (shard && *shard == 1) choices.zero = 0;
+  // Gradients are reduced in what they are computed in.
+  const Precision precision = frame.plan.precision;
+  if (precision != Precision::FP32) {
+    choices.gradient_precision = precision == Precision::FP8 ? Precision::BF16 : precision;
+  }
   settings.refuse_unless("fsdp_config.fsdp_offload_params", {"false"},
                          "plans offload the optimizer, not weights and gradients with it");
   if (settings.truth("fsdp_config.fsdp_activation_checkpointing").value_or(false)) {

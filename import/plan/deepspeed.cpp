@@ -8,6 +8,7 @@ namespace meshwright {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kUsualBucket = 500'000'000;  // elements, where nothing is said
 
 Precision deepspeed_precision(ForeignSettings& settings) {
   const bool bf16 =
@@ -36,11 +37,16 @@ void read_zero(ForeignSettings& settings, PlanFrame& frame) {
   PlanChoices& choices = frame.plan.choices;
   const std::string zero = "zero_optimization.";
   choices.zero = static_cast<int>(settings.count(zero + "stage", 0, 3).value_or(0));
-  choices.overlap = settings.truth(zero + "overlap_comm").value_or(choices.zero == 3);
-  if (const auto bucket = settings.count(zero + "reduce_bucket_size", 1, kMostElements)) {
-    choices.bucket = bytes_of_elements(*bucket, frame.plan.precision);
-    choices.bucket_per_replica = {};
-  }
+  const bool overlap = settings.truth(zero + "overlap_comm").value_or(choices.zero == 3);
+  const auto bucket =
+      settings.count(zero + "reduce_bucket_size", 1, kMostElements).value_or(kUsualBucket);
+  const auto ahead = settings.count(zero + "stage3_prefetch_bucket_size", 0, kMostElements);
+  // Without ZeRO gradients are reduced after the backward, always in such pieces.
+  choices.overlap = overlap && choices.zero > 0;
+  choices.bucket =
+      bytes_of_elements(choices.zero > 0 ? bucket : kUsualBucket, frame.plan.precision);
+  choices.bucket_per_replica = {};
+  if (choices.zero == 3 && ahead) choices.prefetch = (*ahead + bucket / 2) / bucket;
   if (const auto shard = settings.count(zero + "mics_shard_size", -1); shard && *shard > 0) {
     choices.shard = shard;
   }
@@ -52,9 +58,9 @@ void read_zero(ForeignSettings& settings, PlanFrame& frame) {
   read_offload(settings, choices, zero);
   for (const char* key :
        {"allgather_bucket_size", "allgather_partitions", "reduce_scatter", "contiguous_gradients",
-        "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
-        "stage3_max_live_parameters", "stage3_max_reuse_distance", "sub_group_size",
-        "offload_optimizer.pin_memory", "round_robin_gradients"}) {
+        "stage3_param_persistence_threshold", "stage3_max_live_parameters",
+        "stage3_max_reuse_distance", "sub_group_size", "offload_optimizer.pin_memory",
+        "round_robin_gradients"}) {
     settings.set_aside(zero + key);
   }
 }

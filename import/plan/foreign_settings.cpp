@@ -78,6 +78,11 @@ bool ForeignSettings::has(std::string_view key) const {
   });
 }
 
+bool ForeignSettings::is_null(std::string_view key) const {
+  const auto named = [&](const Entry& entry) { return entry.setting.key == key; };
+  return std::ranges::any_of(entries_, named) && !has(key);
+}
+
 const ForeignSetting* ForeignSettings::take(std::string_view key) {
   for (Entry& entry : entries_) {
     if (entry.setting.key != key) continue;

@@ -37,7 +37,8 @@ class ForeignSettings {
   // Settings in `left_out` are not there. Of several of one key the last counts.
   ForeignSettings(std::vector<ForeignSetting> settings, const std::vector<std::string>& left_out);
 
-  bool has(std::string_view key) const;
+  bool has(std::string_view key) const;  // and it is not null
+  bool is_null(std::string_view key) const;
   // None: it is not there, is null, or is refused.
   std::optional<std::int64_t> count(std::string_view key, std::int64_t least = 1,
                                     std::int64_t most = std::int64_t{1} << 20);

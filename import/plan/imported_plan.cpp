@@ -8,6 +8,7 @@
 #include "costmodel/base/input_error.h"
 #include "import/input/text_lines.h"
 #include "import/plan/config_files.h"
+#include "import/plan/python_module.h"
 #include "import/plan/shell_script.h"
 #include "import/plan/target_readers.h"
 
@@ -23,21 +24,33 @@ struct ReadFile {
   std::optional<std::int64_t> nodes, devices_per_node;
 };
 
-ReadFile read_script(const PlanFile& file) {
-  const ShellLaunch launch = read_shell(file.text, file.source);
-  return {read_megatron_lm, options_in(launch, file.source), launch.nodes, launch.devices_per_node};
-}
-
 bool has_key(const std::vector<ForeignSetting>& settings, std::string_view start) {
   return std::ranges::any_of(
       settings, [&](const ForeignSetting& setting) { return setting.key.starts_with(start); });
 }
 
+// One without options of Megatron-LM starts a program that another file configures.
+ReadFile read_script(const PlanFile& file) {
+  const ShellLaunch launch = read_shell(file.text, file.source);
+  ReadFile read{nullptr, {}, launch.nodes, launch.devices_per_node};
+  for (const std::string_view option :
+       {"--tensor-model-parallel-size", "--micro-batch-size", "--num-layers",
+        "--pipeline-model-parallel-size", "--use-distributed-optimizer"}) {
+    const auto is_option = [&](const ShellWord& word) {
+      return to_text(word.value).starts_with(option);
+    };
+    if (std::ranges::any_of(launch.words, is_option)) read.read = read_megatron_lm;
+  }
+  if (read.read) read.settings = options_in(launch, file.source);
+  return read;
+}
+
 [[noreturn]] void fail_unknown(const PlanFile& file, std::string_view what) {
-  throw InputError(
-      fmt::format("{}: is {} of no framework that is known here: Megatron-LM (a script), DeepSpeed "
-                  "(JSON), torchtitan (TOML), nanotron or Accelerate (YAML)",
-                  printable(file.source), what));
+  throw InputError(fmt::format(
+      "{}: is {} of no framework that is known here: Megatron-LM (a script), DeepSpeed "
+      "(JSON), torchtitan (TOML, Python), nanotron or Accelerate (YAML), Megatron-Bridge "
+      "or Colossal-AI (Python)",
+      printable(file.source), what));
 }
 
 ReadFile read_json_file(const PlanFile& file) {
@@ -69,6 +82,30 @@ ReadFile read_toml_file(const PlanFile& file) {
   return read;
 }
 
+// Of "cfg.model.tp" only "model.tp" counts: what a recipe calls its configuration does not.
+ReadFile read_python_file(const PlanFile& file) {
+  ReadFile read{nullptr, parse_python(file.text, file.source)};
+  if (file.text.find("Plugin(") != file.text.npos) {
+    read.read = read_colossal_ai;
+    return read;
+  }
+  if (file.text.find("torchtitan") != file.text.npos) read.read = read_torchtitan_python;
+  if (file.text.find("megatron.bridge") != file.text.npos) read.read = read_megatron_bridge;
+  if (!read.read) fail_unknown(file, "Python");
+  for (ForeignSetting& setting : read.settings) {
+    for (const std::string_view name : {"cfg.", "config.", "recipe."}) {
+      if (setting.key.starts_with(name)) setting.key.erase(0, name.size());
+    }
+  }
+  return read;
+}
+
+bool is_python(const std::string& text) {
+  return std::ranges::any_of(lines_of(text), [](const std::string& line) {
+    return line.starts_with("import ") || line.starts_with("from ") || line.starts_with("def ");
+  });
+}
+
 // The first line that is neither empty nor a comment.
 std::string first_line(const std::string& text) {
   for (const std::string& line : lines_of(text)) {
@@ -93,6 +130,7 @@ ReadFile read_file(const PlanFile& file) {
   if (line.starts_with('{')) return read_json_file(file);
   if (is_toml(line)) return read_toml_file(file);
   if (is_yaml(line)) return read_yaml_file(file);
+  if (is_python(file.text)) return read_python_file(file);
   return read_script(file);
 }
 
@@ -104,14 +142,20 @@ ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& w
   ReadFile all;
   for (const PlanFile& file : files) {
     ReadFile one = read_file(file);
-    if (all.read && one.read != all.read) {
+    if (all.read && one.read && one.read != all.read) {
       throw InputError(fmt::format("{}: is of another framework than {}", printable(file.source),
                                    printable(files.front().source)));
     }
-    all.read = one.read;
+    if (one.read) all.read = one.read;
     std::ranges::move(one.settings, std::back_inserter(all.settings));
     if (one.nodes) frame.nodes = one.nodes;
     if (one.devices_per_node) frame.devices_per_node = one.devices_per_node;
+  }
+  if (!all.read) {
+    throw InputError(
+        fmt::format("{}: no option is one of Megatron-LM that says a plan, such as "
+                    "--tensor-model-parallel-size 8",
+                    printable(files.front().source)));
   }
   ForeignSettings settings(std::move(all.settings), wishes.left_out);
   all.read(settings, frame);

@@ -148,25 +148,6 @@ void read_experts(ForeignSettings& settings, PlanChoices& choices, ModelSizes& m
   }
 }
 
-// What an order of ranks other than tp, dp, pp makes of a node.
-void read_order(ForeignSettings& settings, PlanFrame& frame) {
-  if (!settings.flag("--use-tp-pp-dp-mapping")) return;
-  PlanChoices& choices = frame.plan.choices;
-  if (choices.dp == 1 || choices.pp == 1) return;
-  auto left = frame.devices_per_node ? frame.devices_per_node : frame.wishes.devices_per_node;
-  if (!left) {
-    return settings.refuse("--use-tp-pp-dp-mapping",
-                           "where devices stand depends on how many a node has: give --cluster");
-  }
-  for (const auto& [axis, size] :
-       {std::pair{"tp", choices.tp}, {"pp", choices.pp}, {"dp", choices.dp}}) {
-    const std::int64_t share = std::gcd(size, *left);
-    if (share > 1) choices.place.push_back({axis, share});
-    *left /= share;
-    if (share < size) break;
-  }
-}
-
 constexpr std::array kPartOfSoftware = {"--overlap-param-gather",
                                         "--overlap-param-gather-with-optimizer-step",
                                         "--tp-comm-overlap",
@@ -216,7 +197,7 @@ void read_megatron_lm(ForeignSettings& settings, PlanFrame& frame) {
   read_state(settings, choices);
   read_gradients(settings, frame);
   read_recompute(settings, choices);
-  read_order(settings, frame);
+  if (settings.flag("--use-tp-pp-dp-mapping")) frame.place_pipeline_inside(settings);
   if (settings.word("--attention-backend") == "unfused") choices.kernels = KernelSet::Unfused;
   choices.microbatch = settings.count("--micro-batch-size").value_or(1);
   plan.global_batch = settings.count("--global-batch-size", 1, std::int64_t{1} << 40)

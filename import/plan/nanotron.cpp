@@ -98,8 +98,11 @@ void read_nanotron(ForeignSettings& settings, PlanFrame& frame) {
     choices.gradient_precision =
         *wide || precision == Precision::FP32 ? std::nullopt : std::optional(precision);
   }
-  if (const auto bucket = settings.count("model.ddp_bucket_cap_mb", 1, 1 << 20)) {
-    choices.bucket = Bytes(*bucket << 20);
+  // ZeRO 1 reduces everything after the backward, DDP during it, in buckets.
+  const auto bucket = settings.count("model.ddp_bucket_cap_mb", 1, 1 << 20).value_or(25);
+  if (choices.dp > 1) {
+    choices.overlap = choices.zero == 0;
+    choices.bucket = choices.zero == 0 ? Bytes(bucket << 20) : kOneBucket;
     choices.bucket_per_replica = {};
   }
   choices.microbatch = settings.count("tokens.micro_batch_size").value_or(1);

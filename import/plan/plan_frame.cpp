@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "costmodel/kernel/kernel.h"
 #include "import/plan/target_readers.h"
@@ -49,6 +50,26 @@ void PlanFrame::set_replicas(ForeignSettings& settings, std::int64_t dp) {
   if (wishes.devices && *wishes.devices != devices) {
     settings.refuse_all(
         fmt::format("--devices {}: the file's degrees make {}", *wishes.devices, devices));
+  }
+}
+
+void PlanFrame::place_pipeline_inside(ForeignSettings& settings) {
+  PlanChoices& choices = plan.choices;
+  if (choices.dp == 1 || choices.pp == 1) return;
+  const auto on_node = devices_per_node ? devices_per_node : wishes.devices_per_node;
+  if (!on_node) {
+    return settings.refuse_all(
+        "ranks count through pp before dp, and which devices that are depends on how many a node "
+        "has: give --cluster");
+  }
+  const std::vector<std::pair<std::string, std::int64_t>> axes = {
+      {"tp", choices.tp}, {"pp", choices.pp}, {"dp", choices.dp}};
+  std::int64_t left = *on_node;
+  for (const auto& [axis, size] : axes) {
+    const std::int64_t share = std::gcd(size, left);
+    if (share > 1) choices.place.push_back({axis, share});
+    left /= share;
+    if (share < size) break;
   }
 }
 

@@ -12,7 +12,7 @@
 namespace meshwright {
 namespace {
 
-using Kind = ShellPiece::Kind;
+using PieceKind = ShellPiece::Kind;
 
 constexpr std::size_t kMostWords = 100'000;
 constexpr std::size_t kLongestWord = 1 << 20;
@@ -33,7 +33,7 @@ struct AssignmentStart {
 };
 
 std::optional<AssignmentStart> assignment_in(const ShellRawWord& word) {
-  if (word.pieces.empty() || word.pieces[0].kind != Kind::Literal || word.pieces[0].quoted) {
+  if (word.pieces.empty() || word.pieces[0].kind != PieceKind::Literal || word.pieces[0].quoted) {
     return {};
   }
   const std::string& text = word.pieces[0].text;
@@ -211,15 +211,15 @@ class ShellReader {
 
   void add_piece(Expansion& into, const ShellPiece& piece, int depth) {
     switch (piece.kind) {
-      case Kind::Literal:
+      case PieceKind::Literal:
         add_value(into, piece.text, true);
         return;
-      case Kind::Computed:
+      case PieceKind::Computed:
         add_value(into, Computed{piece.text}, true);
         return;
-      case Kind::Variable:
+      case PieceKind::Variable:
         return add_variable(into, piece, depth);
-      case Kind::Elements:
+      case PieceKind::Elements:
         return add_elements(into, piece);
     }
   }
@@ -236,12 +236,12 @@ class ShellReader {
       ShellRawWord word{shell_pieces(*piece.otherwise, source_, into.line, depth + 1), into.line};
       std::erase_if(word.pieces, [](const ShellPiece& p) { return p.text == "\""; });
       for (ShellPiece& part : word.pieces) {
-        if (part.kind == Kind::Literal) std::erase(part.text, '"');
+        if (part.kind == PieceKind::Literal) std::erase(part.text, '"');
         add_piece(into, part, depth + 1);
       }
       return;
     }
-    add_value(into, Computed{"$" + piece.text}, true);
+    add_value(into, Computed{fmt::format("${}", piece.text)}, true);
   }
 
   void add_elements(Expansion& into, const ShellPiece& piece) {

@@ -10,7 +10,7 @@
 namespace meshwright {
 namespace {
 
-using Kind = ShellPiece::Kind;
+using PieceKind = ShellPiece::Kind;
 
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -87,7 +87,7 @@ class ShellLexer {
   void read_parenthesis() {
     end_command();
     command_.line = line_;
-    command_.words.push_back({{{Kind::Literal, std::string(1, next())}}, line_});
+    command_.words.push_back({{{PieceKind::Literal, std::string(1, next())}}, line_});
     end_command();
   }
 
@@ -173,21 +173,23 @@ class ShellLexer {
   }
 
   static void add_literal(std::vector<ShellPiece>& pieces, char c, bool quoted) {
-    if (pieces.empty() || pieces.back().kind != Kind::Literal || pieces.back().quoted != quoted) {
-      pieces.push_back({Kind::Literal, "", {}, quoted});
+    if (pieces.empty() || pieces.back().kind != PieceKind::Literal ||
+        pieces.back().quoted != quoted) {
+      pieces.push_back({PieceKind::Literal, "", {}, quoted});
     }
     pieces.back().text += c;
   }
 
   void read_single_quotes(std::vector<ShellPiece>& pieces) {
-    pieces.push_back({Kind::Literal, "", {}, true});
+    pieces.push_back({PieceKind::Literal, "", {}, true});
     while (!at_end() && peek() != '\'') pieces.back().text += next();
     if (at_end()) fail("a ' is not closed");
     next();
   }
 
   void read_double_quotes(std::vector<ShellPiece>& pieces) {
-    pieces.push_back({Kind::Literal, "", {}, true});
+    const bool empty = peek() == '"';  // a word without letters, unlike "$@" without arguments
+    if (empty) pieces.push_back({PieceKind::Literal, "", {}, true});
     while (!at_end() && peek() != '"') read_quoted_character(pieces);
     if (at_end()) fail("a \" is not closed");
     next();
@@ -212,26 +214,26 @@ class ShellLexer {
       while (!at_end() && peek() != '`') text += next();
       if (at_end()) fail("a ` is not closed");
       next();
-      pieces.push_back({Kind::Computed, text + "`", {}, quoted});
+      pieces.push_back({PieceKind::Computed, fmt::format("{}`", text), {}, quoted});
     } else if (peek() == '(') {
-      pieces.push_back({Kind::Computed, "$" + balanced('(', ')'), {}, quoted});
+      pieces.push_back({PieceKind::Computed, fmt::format("${}", balanced('(', ')')), {}, quoted});
     } else if (peek() == '{') {
       const std::string inside = balanced('{', '}');
       pieces.push_back(parameter(std::string_view(inside).substr(1, inside.size() - 2), quoted));
     } else if (is_name_start(peek())) {
       std::string name;
       while (!at_end() && is_name(peek())) name += next();
-      pieces.push_back({Kind::Variable, name, {}, quoted});
+      pieces.push_back({PieceKind::Variable, name, {}, quoted});
     } else if (peek() == '#') {
       next();
       add_literal(pieces, '0', quoted);  // as it runs without arguments
     } else if (peek() == '@' || peek() == '*') {
       next();
-      pieces.push_back({Kind::Elements, "@", {}, quoted});
+      pieces.push_back({PieceKind::Elements, "@", {}, quoted});
     } else if (at_end() || std::isspace(static_cast<unsigned char>(peek())) != 0 || peek() == '"') {
       add_literal(pieces, '$', quoted);
     } else {
-      pieces.push_back({Kind::Computed, fmt::format("${}", next()), {}, quoted});
+      pieces.push_back({PieceKind::Computed, fmt::format("${}", next()), {}, quoted});
     }
   }
 
@@ -254,16 +256,16 @@ class ShellLexer {
     const std::string name(inside.substr(0, end));
     const std::string_view rest = inside.substr(end);
     const bool named = end > 0 && is_name_start(name[0]);
-    if (inside == "@" || inside == "*") return {Kind::Elements, "@", {}, quoted};
-    if (inside == "#") return {Kind::Literal, "0", {}, quoted};
-    if (named && rest.empty()) return {Kind::Variable, name, {}, quoted};
-    if (named && (rest == "[@]" || rest == "[*]")) return {Kind::Elements, name, {}, quoted};
+    if (inside == "@" || inside == "*") return {PieceKind::Elements, "@", {}, quoted};
+    if (inside == "#") return {PieceKind::Literal, "0", {}, quoted};
+    if (named && rest.empty()) return {PieceKind::Variable, name, {}, quoted};
+    if (named && (rest == "[@]" || rest == "[*]")) return {PieceKind::Elements, name, {}, quoted};
     for (const std::string_view sign : {":-", ":=", "-", "="}) {
       if (end > 0 && rest.starts_with(sign)) {
-        return {Kind::Variable, name, std::string(rest.substr(sign.size())), quoted};
+        return {PieceKind::Variable, name, std::string(rest.substr(sign.size())), quoted};
       }
     }
-    return {Kind::Computed, fmt::format("${{{}}}", inside), {}, quoted};
+    return {PieceKind::Computed, fmt::format("${{{}}}", inside), {}, quoted};
   }
 
   std::string_view text_;
@@ -281,7 +283,7 @@ class ShellLexer {
 std::optional<std::string> ShellRawWord::literal() const {
   std::string text;
   for (const ShellPiece& piece : pieces) {
-    if (piece.kind != Kind::Literal) return {};
+    if (piece.kind != PieceKind::Literal) return {};
     text += piece.text;
   }
   return text;

@@ -19,6 +19,8 @@ class PlanFrame {
   void set_replicas(ForeignSettings& settings);
   // What the file's own word for replicas says.
   void set_replicas(ForeignSettings& settings, std::int64_t dp);
+  // Where ranks count through tp, then pp, then dp: what a node has of each.
+  void place_pipeline_inside(ForeignSettings& settings);
   // What the short form leaves out is what the software does.
   void finish();
 
@@ -42,6 +44,9 @@ void read_megatron_lm(ForeignSettings& settings, PlanFrame& frame);
 void read_deepspeed(ForeignSettings& settings, PlanFrame& frame);
 void read_deepspeed_plugin(ForeignSettings& settings, PlanFrame& frame);  // within Accelerate
 void read_torchtitan(ForeignSettings& settings, PlanFrame& frame);
+void read_torchtitan_python(ForeignSettings& settings, PlanFrame& frame);
+void read_colossal_ai(ForeignSettings& settings, PlanFrame& frame);
+void read_megatron_bridge(ForeignSettings& settings, PlanFrame& frame);
 void read_nanotron(ForeignSettings& settings, PlanFrame& frame);
 void read_accelerate(ForeignSettings& settings, PlanFrame& frame);
 

@@ -43,8 +43,9 @@ void read_data_parallel(ForeignSettings& settings, PlanFrame& frame) {
     settings.refuse("parallelism.fsdp_reshard_after_forward", "expected default, always or never");
   }
   if (sharded == 1) return;
-  choices.zero = 3;
-  choices.reshard = reshard == "always" || (reshard == "default" && choices.pp == 1);
+  // Weights that stay gathered from the forward to the backward are ZeRO 2.
+  const bool frees = reshard == "always" || (reshard == "default" && choices.pp == 1);
+  choices.zero = frees ? 3 : 2;
   if (replicate > 1) choices.shard = sharded;
 }
 
@@ -133,6 +134,20 @@ void read_titan_batch(ForeignSettings& settings, PlanFrame& frame) {
   }
 }
 
+// The policy object of Python: FullAC.Config(), SelectiveAC.Config() or None.
+void read_policy(ForeignSettings& settings, PlanChoices& choices) {
+  const bool none = settings.is_null("activation_checkpoint");
+  const std::string policy =
+      settings.word("activation_checkpoint").value_or(none ? "" : "SelectiveAC.Config()");
+  if (policy == "FullAC.Config()") {
+    choices.recompute = {Recompute::Uniform, 1};
+  } else if (policy == "SelectiveAC.Config()") {
+    choices.recompute = {Recompute::Products};
+  } else if (!policy.empty()) {
+    settings.refuse("activation_checkpoint", "plans know FullAC, SelectiveAC and None");
+  }
+}
+
 void read_checkpointing(ForeignSettings& settings, PlanChoices& choices) {
   const std::string mode = settings.word("activation_checkpoint.mode").value_or("selective");
   const std::string option =
@@ -151,9 +166,7 @@ void read_checkpointing(ForeignSettings& settings, PlanChoices& choices) {
   }
 }
 
-}  // namespace
-
-void read_torchtitan(ForeignSettings& settings, PlanFrame& frame) {
+void read_titan(ForeignSettings& settings, PlanFrame& frame, bool python) {
   frame.start("torchtitan", "fsdp2", torchtitan_precision(settings));
   ImportedPlan& plan = frame.plan;
   PlanChoices& choices = plan.choices;
@@ -172,7 +185,11 @@ void read_torchtitan(ForeignSettings& settings, PlanFrame& frame) {
   read_data_parallel(settings, frame);
   read_pipeline(settings, frame);
   read_titan_batch(settings, frame);
-  read_checkpointing(settings, choices);
+  if (python) {
+    read_policy(settings, choices);
+  } else {
+    read_checkpointing(settings, choices);
+  }
   plan.sequence = settings.count("training.seq_len").value_or(2048);
   settings.refuse_unless("training.enable_cpu_offload", {"false"},
                          "plans offload the optimizer, not weights and gradients with it");
@@ -187,6 +204,20 @@ void read_torchtitan(ForeignSettings& settings, PlanFrame& frame) {
         "parallelism.context_parallel_load_balancer", "parallelism.enable_compiled_autograd"}) {
     settings.set_aside(key);
   }
+}
+
+}  // namespace
+
+void read_torchtitan(ForeignSettings& settings, PlanFrame& frame) {
+  read_titan(settings, frame, false);
+}
+
+void read_torchtitan_python(ForeignSettings& settings, PlanFrame& frame) {
+  for (const char* key : {"training.num_tokens_per_microbatch_per_dp_rank",
+                          "training.num_tokens_per_train_step", "training.max_context_length"}) {
+    settings.refuse(key, "is of a version after 0.3, which counts batches in tokens");
+  }
+  read_titan(settings, frame, true);
 }
 
 }  // namespace meshwright

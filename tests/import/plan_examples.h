@@ -124,4 +124,17 @@ num_machines: 2
 num_processes: 16
 )";
 
+inline const std::string kPythonFile = R"(from torchtitan.trainer import Trainer
+
+
+def mine() -> Trainer.Config:
+    config = Trainer.Config(
+        parallelism=ParallelismConfig(tensor_parallel_degree=4, data_parallel_shard_degree=2),
+        activation_checkpoint=FullAC.Config(),
+    )
+    config.training.local_batch_size = 2
+    config.training.seq_len = 4096
+    return config
+)";
+
 }  // namespace meshwright

@@ -169,8 +169,8 @@ TEST_CASE("a TOML file of torchtitan is a plan, with its defaults") {
   // 82 layers with embedding and head, in 8 chunks: 11 + 11 + 10 x 6, one less at both ends.
   // Weights stay gathered between forward and backward where there is a pipeline.
   CHECK(plan.choices_text ==
-        "dp=8,tp=8,pp=4,zero=3,shard=4,microbatch=1,schedule=interleaved,virtual_stages=2,"
-        "layers=10+11+10+10+10+10+10+9,sequence_parallel=true,recompute=full,reshard=false");
+        "dp=8,tp=8,pp=4,zero=2,shard=4,microbatch=1,schedule=interleaved,virtual_stages=2,"
+        "layers=10+11+10+10+10+10+10+9,sequence_parallel=true,recompute=full");
   CHECK(plan.global_batch == 64);
   CHECK(plan.sequence == 8192);
   const PlanWishes wishes{.layers = 80};
@@ -194,7 +194,7 @@ TEST_CASE("a YAML file of nanotron is a plan, with its defaults and its cut by c
   // 32000 x 8192: 80 layers and 0.27, in quarters.
   CHECK(plan.choices_text ==
         "dp=2,tp=8,pp=4,zero=1,microbatch=1,schedule=gpipe,layers=21+20+20+19,"
-        "sequence_parallel=true,bucket=25 MiB");
+        "sequence_parallel=true,bucket=1 TiB,overlap=false");
   CHECK(plan.global_batch == 32);
   CHECK(plan.model == ModelSizes{80, 8192, 64, 8, 28672, 32000, 0});
   CHECK(plan_from(replaced(kNanotronFile, "  tp: 8", "  pp_engine: 1f1b\n  tp: 8"))
@@ -208,10 +208,87 @@ TEST_CASE("a YAML file of nanotron is a plan, with its defaults and its cut by c
 TEST_CASE("a YAML file of Accelerate is a plan") {
   const ImportedPlan plan = plan_from(kAccelerateFile, {.microbatch = 4});
   CHECK(plan.software == "fsdp2");
-  CHECK(plan.choices_text == "dp=16,tp=1,pp=1,zero=3,microbatch=4,recompute=full");
+  CHECK(plan.choices_text == "dp=16,tp=1,pp=1,zero=3,microbatch=4,recompute=full,gradients=bf16");
   CHECK(plan.global_batch == 64);
   CHECK_THROWS_WITH(plan_from(replaced(kAccelerateFile, "FSDP", "TPU")),
                     Contains("f: line 2: distributed_type TPU: expected FSDP"));
+}
+
+TEST_CASE("Python is read by its literals and keyword arguments") {
+  const std::string recipe = R"(# a recipe
+from megatron.bridge.training.config import ConfigContainer
+TP = 4
+
+
+def pretrain_config() -> ConfigContainer:
+    """Returns it."""
+    cfg = ConfigContainer(
+        train=TrainingConfig(micro_batch_size=2, global_batch_size=64),
+        ddp=DistributedDataParallelConfig(use_distributed_optimizer=True),
+    )
+    cfg.model.tensor_model_parallel_size = TP
+    cfg.model.recompute_granularity, cfg.model.recompute_modules = "selective", ["core_attn"]
+    cfg.model.num_layers = 32; cfg.model.pipeline_model_parallel_size = 2
+    cfg.mixed_precision = "bf16" "_mixed"
+    cfg.optimizer.lr = 3e-4
+    return cfg
+)";
+  const ImportedPlan plan = plan_from(recipe, {.devices = 16});
+  CHECK(plan.target == "megatron-bridge");
+  CHECK(plan.choices_text ==
+        "dp=2,tp=4,pp=2,zero=1,microbatch=2,recompute=selective,bucket=1 TiB,overlap=false");
+  CHECK(plan.global_batch == 64);
+  CHECK(is_listed(plan.ignored, "optimizer.lr"));
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    try {
+      plan_from(replaced(recipe, from, to), {.devices = 16});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  CHECK_THAT(refused("= TP", "= 2 * TP"),
+             Contains("f: line 12: model.tensor_model_parallel_size 2*TP: is computed"));
+  CHECK_THAT(refused("= TP", "= torch.cuda.device_count()"), Contains("expected a whole number"));
+  CHECK_THAT(refused("    cfg.model.tensor", "    if x:\n        cfg.model.tensor"),
+             Contains("f: line 13: model.tensor_model_parallel_size 4: is computed"));
+  CHECK_THAT(refused("size=2", "size=[2, 4]"),
+             Contains("train.micro_batch_size 2 4: expected one"));
+  CHECK_THAT(refused("TrainingConfig(", "TrainingConfig(("), Contains("is not closed"));
+  CHECK_THAT(refused("\"\"\"Returns it.\"\"\"", "\"\"\"Returns it."), Contains("is not closed"));
+  CHECK_THAT(refused("TP = 4", "TP = " + std::string(100'000, '(')),
+             Contains("nest deeper than 64"));
+  CHECK_THAT(refused("megatron.bridge", "somewhere.else"), Contains("is Python of no framework"));
+}
+
+TEST_CASE("a plugin of Colossal-AI is a plan, wherever it stands in a script") {
+  const std::string script = R"(import colossalai
+plugin = HybridParallelPlugin(
+    tp_size=4, pp_size=2, zero_stage=1, microbatch_size=1, num_microbatches=8, dp_outside=False,
+    num_layers_per_stage=[17, 15],
+    gradient_checkpoint_config=PipelineGradientCheckpointConfig(num_ckpt_layers_per_stage=[3, 3]),
+)
+booster = Booster(plugin=plugin)
+for step in range(100):
+    booster.execute_pipeline(data, model, criterion, optimizer)
+)";
+  const ImportedPlan plan = plan_from(script, {.devices = 16});
+  // fp16, overlap and buckets of 12 x 2^20 elements are what it does unless told otherwise.
+  CHECK(plan.choices_text ==
+        "dp=2,tp=4,pp=2,zero=1,microbatch=1,layers=17+15,recompute=first:3,bucket=24 MiB");
+  CHECK(plan.precision == Precision::FP16);
+  CHECK(plan.global_batch == 16);
+  CHECK_THROWS_WITH(
+      plan_from(replaced(script, "dp_outside=False", "dp_outside=True"), {.devices = 16}),
+      Contains("ranks count through pp before dp"));
+  const PlanWishes node{.devices = 16, .devices_per_node = 8};
+  CHECK(plan_from(replaced(script, "dp_outside=False", "dp_outside=True"), node).choices.place ==
+        std::vector<NodeShare>{{"tp", 4}, {"pp", 2}});
+  CHECK_THROWS_WITH(plan_from(replaced(script, "[3, 3]", "[3, 4]"), {.devices = 16}),
+                    Contains("num_ckpt_layers_per_stage 3 4: plans recompute as many layers"));
+  CHECK_THROWS_WITH(
+      plan_from(replaced(script, "HybridParallelPlugin", "GeminiPlugin"), {.devices = 16}),
+      Contains("other plugins are not read"));
 }
 
 TEST_CASE("hostile configuration files end in one line") {
@@ -265,8 +342,8 @@ TEST_CASE("spoiled plans of other programs are refused in one line, or are plans
   const std::uint64_t seed = 20261118;
   INFO("seed " << seed);
   Mutations mutations(seed);
-  for (const std::string& good :
-       {kMegatronScript, kDeepSpeedFile, kTorchtitanFile, kNanotronFile, kAccelerateFile}) {
+  for (const std::string& good : {kMegatronScript, kDeepSpeedFile, kTorchtitanFile, kNanotronFile,
+                                  kAccelerateFile, kPythonFile}) {
     for (int i = 0; i < cases(200, 10'000); ++i) {
       try {
         const ImportedPlan plan = plan_from(mutations.of_bytes(good), {.layers = 80});
