@@ -9,9 +9,9 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<std::string> kSubcommands = {"model",     "cluster", "plan",     "simulate",
-                                               "compare",   "explain", "export",   "run",
-                                               "benchmark", "profile", "validate", "gui"};
+const std::vector<std::string> kSubcommands = {
+    "model",  "cluster", "plan",      "simulate", "compare",  "explain", "export",
+    "import", "run",     "benchmark", "profile",  "validate", "gui"};
 
 // The commands a help text shows: "Example: meshwright ...", or "Examples: ..." and the lines below
 // it that begin alike.
