@@ -7,11 +7,11 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/export_folder.h"
 #include "cli/export_option.h"
 #include "cli/export_view.h"
 #include "cli/setting_option.h"
 #include "costmodel/base/input_error.h"
-#include "costmodel/base/write_file.h"
 #include "simulator/plan/plan_file.h"
 
 namespace meshwright {
@@ -37,24 +37,6 @@ struct ExportOptions {
   bool force = false, list = false;
 };
 
-void write_files(const std::vector<ExportedFile>& files, const std::filesystem::path& folder) {
-  for (const ExportedFile& file : files) {
-    const auto path = folder / file.name;
-    std::filesystem::create_directories(path.parent_path());
-    write_text_file(path, file.text);
-    using enum std::filesystem::perms;
-    if (file.is_program) {
-      std::filesystem::permissions(path, owner_exec | group_exec | others_exec,
-                                   std::filesystem::perm_options::add);
-    }
-  }
-}
-
-bool is_new(const std::filesystem::path& folder) {
-  return !std::filesystem::exists(std::filesystem::symlink_status(folder)) ||
-         (std::filesystem::is_directory(folder) && std::filesystem::is_empty(folder));
-}
-
 void require_writable(const ExportOptions& options) {
   if (!options.out) return;
   const std::filesystem::path folder = *options.out;
@@ -64,24 +46,6 @@ void require_writable(const ExportOptions& options) {
                                std::filesystem::is_directory(folder)
                                    ? "is there already; --force writes into it"
                                    : "is a file, expected a folder"));
-}
-
-// A new folder is there whole or not at all; in one that is there already files are replaced one by
-// one.
-void write_folder(const std::vector<ExportedFile>& files, const std::filesystem::path& folder) {
-  if (!is_new(folder)) return write_files(files, folder);
-  const auto target = folder.has_filename() ? folder : folder.parent_path();
-  const auto parent = std::filesystem::absolute(target).parent_path();
-  std::filesystem::create_directories(parent);
-  const auto temporary = parent / random_file_name();
-  try {
-    write_files(files, temporary);
-    std::filesystem::rename(temporary, target);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(temporary, ignored);
-    throw;
-  }
 }
 
 // Of the nearest plans the fastest one that fits, or the fastest.
