@@ -10,7 +10,11 @@ void add_gui_options(Command& command, GuiOptions& options) {
   command.text("--view", options.view,
                "With --screenshot: this view alone; a name that is none lists them");
   command.text("--size", options.size, "With --screenshot: of the picture").with_default();
-  command.text("--theme", options.theme, "light or dark").with_default().one_of({"light", "dark"});
+  command.text("--theme", options.theme, "light or dark (if not given, as it was)")
+      .one_of({"light", "dark"});
+  command.flag("--log-state", options.log_state,
+               "Say on standard output what the window shows, for scripts that drive it");
+  command.flag("--fresh", options.fresh, "Not what the window had when it was last closed");
 }
 
 std::vector<std::string> arguments_of(const GuiOptions& options) {
@@ -24,6 +28,8 @@ std::vector<std::string> arguments_of(const GuiOptions& options) {
   add("--view", options.view);
   add("--size", options.size);
   add("--theme", options.theme);
+  if (options.fresh) words.push_back("--fresh");
+  if (options.log_state) words.push_back("--log-state");
   return words;
 }
 

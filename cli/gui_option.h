@@ -13,7 +13,9 @@ struct GuiOptions {
   std::vector<std::string> files;
   std::optional<std::string> global_batch, sequence;
   std::optional<std::string> screenshot, view;
-  std::string size = "1600x900", theme = "light";
+  std::optional<std::string> theme;  // none: as it was, or light
+  std::string size = "1600x900";
+  bool fresh = false, log_state = false;
 };
 void add_gui_options(Command& command, GuiOptions& options);
 // The words that ask the same.

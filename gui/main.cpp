@@ -1,4 +1,6 @@
 #include <QApplication>
+#include <QStandardPaths>
+#include <filesystem>
 #include <iostream>
 
 #include "cli/data_folder.h"
@@ -6,12 +8,40 @@
 #include "cli/gui_option.h"
 #include "cli/session.h"
 #include "costmodel/base/input_error.h"
+#include "costmodel/base/json_input.h"
+#include "costmodel/base/write_file.h"
 #include "gui/main_window.h"
 #include "gui/open_file.h"
 #include "gui/screenshot.h"
+#include "gui/session_file.h"
+#include "gui/state_log.h"
 
 namespace meshwright {
 namespace {
+
+std::filesystem::path session_file() {
+  const QString folder = QStandardPaths::writableLocation(QStandardPaths::AppConfigLocation);
+  return std::filesystem::path(folder.toStdString()) / "session.json";
+}
+
+// A file that is not there or cannot be read is a message, and the program starts without it.
+void restore_session(GuiSession& session, MainWindow& window) {
+  if (!std::filesystem::exists(session_file())) return;
+  try {
+    window.restore(read_session(JsonInput::read(session_file())));
+  } catch (const std::exception& error) {
+    session.report_problem(error.what());
+  }
+}
+
+void save_session(const MainWindow& window) {
+  try {
+    std::filesystem::create_directories(session_file().parent_path());
+    write_text_file(session_file(), session_text(window.saved()));
+  } catch (const std::exception& error) {
+    std::cerr << "meshwright-gui: " << error.what() << '\n';
+  }
+}
 
 void show_window(const GuiOptions& options, int argc, char** argv) {
   // A picture needs no display.
@@ -19,9 +49,12 @@ void show_window(const GuiOptions& options, int argc, char** argv) {
   QApplication application(argc, argv);
   QApplication::setApplicationName("Meshwright");
   GuiSession session(find_data_folder());
-  session.set_dark(options.theme == "dark");
-  apply_theme(session.dark());
+  if (options.log_state) log_state(session, std::cout);
   MainWindow window(session);
+  const bool alone = options.fresh || options.screenshot;
+  if (!alone) restore_session(session, window);
+  if (options.theme) session.set_dark(*options.theme == "dark");
+  apply_theme(session.dark());
   Inputs inputs = session.inputs();
   if (options.global_batch) inputs.global_batch = *options.global_batch;
   if (options.sequence) inputs.sequence = *options.sequence;
@@ -30,6 +63,7 @@ void show_window(const GuiOptions& options, int argc, char** argv) {
   if (options.screenshot) return take_screenshot(session, window, options);
   window.show();
   QApplication::exec();
+  if (!alone) save_session(window);
 }
 
 int run_gui(int argc, char** argv) {

@@ -5,12 +5,14 @@
 #include <QProgressBar>
 #include <QSplitter>
 #include <QTabWidget>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "gui/plans_view.h"
 #include "gui/session.h"
+#include "gui/session_file.h"
 #include "gui/setup_view.h"
 
 namespace meshwright {
@@ -28,13 +30,28 @@ class MainWindow : public QMainWindow {
   // Only this view, as large as the window; false: there is none of that name.
   bool show_alone(const std::string& name);
 
+  // What is there again the next time.
+  SavedSession saved() const;
+  void restore(const SavedSession& session);
+
  protected:
+  void showEvent(QShowEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
 
  private:
   void add_views();
   void add_actions();
+  void add_view_actions(QMenu* view);
+  QAction* add_action(QMenu* menu, const QString& text, const QKeySequence& keys,
+                      std::function<void()> run);
+  QWidget* focused_view() const;
+  void ask_to_open();
+  void ask_to_save(const QString& usual, const std::function<void(const std::string&)>& save);
+  void show_keys();
+  void reset_layout();
+  template <class View>
+  QWidget* scrolled();
   void show_theme();
   void show_state();
   void add_view(const std::string& name, const QString& title, QWidget* view, QTabWidget& tabs);
@@ -45,11 +62,14 @@ class MainWindow : public QMainWindow {
   QSplitter* centre_ = nullptr;
   QDockWidget* setup_dock_ = nullptr;
   QDockWidget* details_dock_ = nullptr;
+  QTabWidget* pages_ = nullptr;
   QTabWidget* details_ = nullptr;
   QLabel* problem_ = nullptr;
   QLabel* state_ = nullptr;
   QProgressBar* progress_ = nullptr;
   std::map<std::string, QWidget*> views_;
+  std::vector<QAction*> actions_;
+  bool restored_ = false;
 };
 
 // Fusion with the colours of the theme, for the whole program.

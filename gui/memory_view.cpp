@@ -137,6 +137,7 @@ void MemoryView::paint_legend(QPainter& painter, const Theme& colors) const {
     const QString name =
         beside ? QString("held besides")
                : QString::fromStdString(std::string(to_text(static_cast<Component>(i))));
+    if (x + 14 + metrics.horizontalAdvance(name) > plot().right()) return;
     painter.fillRect(QRect(x, 5, 10, 10), colors.memory[i]);
     painter.drawText(QPoint(x + 14, 15), name);
     x += 14 + metrics.horizontalAdvance(name) + 16;

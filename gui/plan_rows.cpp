@@ -82,8 +82,9 @@ std::string_view verdict_of(const PlanRow& row) {
     case Fate::TooLarge:
     case Fate::PrunedByMemory:
       return "no";
-    case Fate::Open:
     case Fate::PrunedByBound:
+      return "no better";
+    case Fate::Open:
     case Fate::Refused:
       break;
   }
@@ -144,22 +145,22 @@ std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows) {
   std::vector<PlanColumn> columns = {{PlanFigure::Rank, "#", ""},
                                      {PlanFigure::Fits, "Fits", "", false},
                                      {PlanFigure::Step, "Step", ""},
-                                     {PlanFigure::Tokens, "Tokens/s", ""},
-                                     {PlanFigure::PerDevice, "/device", ""},
-                                     {PlanFigure::Mfu, "MFU", ""},
-                                     {PlanFigure::Bubble, "Bubble", ""},
-                                     {PlanFigure::Needs, "Needs", ""},
-                                     {PlanFigure::Spare, "To spare", ""}};
+                                     {PlanFigure::Needs, "Needs", ""}};
   const bool any = std::ranges::any_of(rows, &PlanRow::simulated);
   std::vector<PlanChoices> looked;
   for (const PlanRow& row : rows) {
     if ((!any || row.simulated) && looked.size() < kMostLooked) looked.push_back(row.choices);
   }
-  if (looked.empty()) return columns;
-  for (const std::string& name : choice_columns(looked, {}).names) {
+  const auto names = looked.empty() ? std::vector<std::string>() : choice_columns(looked, {}).names;
+  for (const std::string& name : names) {
     const bool number = number_of(looked.front(), name).has_value();
     columns.push_back({PlanFigure::Choice, name, name, number});
   }
+  columns.insert(columns.end(), {{PlanFigure::Tokens, "Tokens/s", ""},
+                                 {PlanFigure::PerDevice, "/device", ""},
+                                 {PlanFigure::Mfu, "MFU", ""},
+                                 {PlanFigure::Bubble, "Bubble", ""},
+                                 {PlanFigure::Spare, "To spare", ""}});
   return columns;
 }
 

@@ -49,7 +49,8 @@ struct PlanColumn {
   std::string key;     // of a choice: "tp"
   bool number = true;  // shown to the right
 };
-// Figures first, then the keys in which rows differ; only simulated rows count where there are any.
+// How fast and how large, the keys in which rows differ, and further figures; only simulated rows
+// count where there are any.
 std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows);
 
 // The value that a column has for a row, to sort by: numbers ascend, texts do by their letters.

@@ -60,6 +60,7 @@ PlansView::PlansView(GuiSession& session, QWidget* parent)
     show_selection();
   });
   connect(&session, &GuiSession::selection_changed, this, [this] { show_selection(); });
+  setFocusProxy(&table_);
   fit_columns();
   show_selection();
 }

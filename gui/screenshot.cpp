@@ -39,6 +39,14 @@ void wait_until_idle(GuiSession& session) {
   loop.exec();
 }
 
+// Of what there is to compare, in the order of the table.
+void mark_first_plans(GuiSession& session) {
+  for (const std::uint32_t row : session.visible()) {
+    if (session.marked().size() == 2 || !session.rows()[row].simulated) return;
+    session.toggle_mark(row);
+  }
+}
+
 void require_no_problem(const GuiSession& session) {
   if (!session.problem().empty()) throw UsageError(session.problem());
 }
@@ -74,6 +82,8 @@ void take_screenshot(GuiSession& session, MainWindow& window, const GuiOptions& 
   wait_until_idle(session);
   require_no_problem(session);
   if (!session.detail()) session.start_search();
+  wait_until_idle(session);
+  if (options.view == "compare") mark_first_plans(session);
   wait_until_idle(session);
   require_no_problem(session);
   window.resize(size);

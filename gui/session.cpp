@@ -122,13 +122,16 @@ GuiSession::GuiSession(std::filesystem::path data)
       detail_job_(*this, [this] { settle(); }),
       knobs_job_(*this, [this] { settle(); }),
       compare_job_(*this, [this] { settle(); }),
-      trace_job_(*this, [this] { settle(); }) {}
+      trace_job_(*this, [this] { settle(); }) {
+  history_ = History<Look>(look());
+}
 
 GuiSession::~GuiSession() = default;
 
 void GuiSession::set_inputs(Inputs inputs) {
   if (inputs == inputs_) return;
   inputs_ = std::move(inputs);
+  remember();
   Q_EMIT inputs_changed();
 }
 
@@ -236,6 +239,7 @@ void GuiSession::set_filter(const std::string& text) {
   if (text == filter_text_) return;
   filter_text_ = text;
   filter_ = parse_filter(text);
+  remember();
   visible_ = visible_rows(rows_, filter_, order_, limit_);
   Q_EMIT visible_changed();
 }
@@ -256,6 +260,7 @@ void GuiSession::select(std::optional<std::uint32_t> row) {
 
 void GuiSession::load_detail() {
   if (!selected_ || !asked_) return;
+  to_try_.clear();
   detail_job_.start(
       [this, asked = asked_, choices = rows_[*selected_].choices](const std::stop_token&,
                                                                   const Job::Deliver&) {
@@ -292,14 +297,30 @@ void GuiSession::load_knobs() {
 
 void GuiSession::try_plan(const std::string& name) {
   report_problem("");
+  to_try_.push_back(name);
+  if (to_try_.size() == 1) try_next();
+}
+
+void GuiSession::try_next() {
+  if (to_try_.empty()) return;
+  const auto after = [this] {
+    if (!to_try_.empty()) to_try_.pop_front();
+    try_next();
+  };
   detail_job_.start(
-      [this, inputs = inputs_, session = session_, known = asked_, name](const std::stop_token&,
-                                                                         const Job::Deliver&) {
+      [this, inputs = inputs_, session = session_, known = asked_, name = to_try_.front(), after](
+          const std::stop_token&, const Job::Deliver&) {
         const bool same = known && known->inputs == inputs;
         const auto asked = same ? known : std::make_shared<const AskedSearch>(inputs, session);
-        return [this, detail = detail_of(asked, name)] { take_tried(detail); };
+        return [this, detail = detail_of(asked, name), after] {
+          take_tried(detail);
+          after();
+        };
       },
-      reporter());
+      [this, after](const std::string& message) {
+        report_problem(message);
+        after();
+      });
 }
 
 void GuiSession::take_tried(const std::shared_ptr<const PlanDetail>& detail) {
@@ -347,6 +368,7 @@ void GuiSession::toggle_mark(std::uint32_t row) {
   } else {
     marked_.push_back(row);
   }
+  remember();
   Q_EMIT marks_changed();
   load_compared();
 }
@@ -375,6 +397,7 @@ void GuiSession::load_compared() {
 void GuiSession::set_time(TimeAxis time) {
   if (time == time_) return;
   time_ = time;
+  remember();
   Q_EMIT time_changed();
 }
 
@@ -396,6 +419,40 @@ void GuiSession::set_moment(Seconds moment) {
   moment_ = moment;
   Q_EMIT device_changed();
 }
+
+Look GuiSession::look() const {
+  Look look{inputs_, filter_text_, {}, time_};
+  for (const std::uint32_t row : marked_) look.marked.push_back(rows_[row].choices);
+  return look;
+}
+
+void GuiSession::remember() {
+  if (!going_back_) history_.record(look(), Clock::now());
+}
+
+// Marks of plans that are not there any more are left out.
+void GuiSession::go_to(const Look* look) {
+  if (!look) return;
+  const Look wanted = *look;
+  going_back_ = true;
+  set_inputs(wanted.inputs);
+  set_filter(wanted.filter);
+  set_time(wanted.time);
+  std::vector<std::uint32_t> marked;
+  for (const PlanChoices& choices : wanted.marked) {
+    if (const auto row = find_row(rows_, choices)) marked.push_back(*row);
+  }
+  if (marked != marked_) {
+    marked_ = marked;
+    Q_EMIT marks_changed();
+    load_compared();
+  }
+  going_back_ = false;
+}
+
+void GuiSession::undo() { go_to(history_.undo()); }
+
+void GuiSession::redo() { go_to(history_.redo()); }
 
 void GuiSession::set_dark(bool dark) {
   if (dark == dark_) return;

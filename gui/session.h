@@ -2,6 +2,7 @@
 
 #include <QObject>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "cli/compared_step.h"
 #include "cli/search_view.h"
 #include "gui/asked_search.h"
+#include "gui/history.h"
 #include "gui/jobs.h"
 #include "gui/plan_filter.h"
 #include "gui/plan_rows.h"
@@ -50,6 +52,15 @@ struct SearchState {
   std::chrono::steady_clock::time_point started;
 };
 
+// What a person can undo: not what was computed.
+struct Look {
+  Inputs inputs;
+  std::string filter;
+  std::vector<PlanChoices> marked;
+  TimeAxis time;
+  friend bool operator==(const Look&, const Look&) = default;
+};
+
 // The one place where views meet: what was asked, what came of it, what is selected, filtered,
 // marked and looked at. A view changes the session and redraws by its signals; no view knows
 // another.
@@ -87,7 +98,8 @@ class GuiSession : public QObject {
   const std::shared_ptr<const PlanDetail>& detail() const { return detail_; }
   // Other choices for it; none: still being priced.
   const std::shared_ptr<const std::vector<KnobPrice>>& knobs() const { return knobs_; }
-  // Plays a plan that no search found: a short form, which becomes a row, or a file.
+  // Plays a plan that no search found, after others that were asked for before: a short form, which
+  // becomes a row, or a file.
   void try_plan(const std::string& name);
 
   // None: no trace is open.
@@ -114,6 +126,9 @@ class GuiSession : public QObject {
   bool dark() const { return dark_; }
   void set_dark(bool dark);
 
+  void undo();
+  void redo();
+
   // What went wrong last, as the command line says it; empty: nothing.
   const std::string& problem() const { return problem_; }
   void report_problem(const std::string& text);
@@ -139,6 +154,9 @@ class GuiSession : public QObject {
   void became_idle();
 
  private:
+  Look look() const;
+  void remember();
+  void go_to(const Look* look);
   Job::Failed reporter();
   void settle();
   void take_asked(std::shared_ptr<const AskedSearch> asked);
@@ -149,6 +167,7 @@ class GuiSession : public QObject {
   void load_knobs();
   void load_compared();
   void take_detail(std::shared_ptr<const PlanDetail> detail);
+  void try_next();
   void take_tried(const std::shared_ptr<const PlanDetail>& detail);
 
   Session session_;
@@ -165,6 +184,7 @@ class GuiSession : public QObject {
   std::optional<std::uint32_t> selected_;
   std::shared_ptr<const PlanDetail> detail_;
   std::shared_ptr<const std::vector<KnobPrice>> knobs_;
+  std::deque<std::string> to_try_;  // the first is being played
   std::shared_ptr<const TracedStep> traced_;
   std::size_t device_ = 0;
   Seconds moment_;
@@ -173,6 +193,8 @@ class GuiSession : public QObject {
   TimeAxis time_;
   bool dark_ = false;
   std::string problem_;
+  History<Look> history_{Look{}};
+  bool going_back_ = false;
   bool followed_ = true;  // the best so far is selected until a person selects
   // Last: their threads end before anything that they report to.
   Job search_job_, detail_job_, knobs_job_, compare_job_, trace_job_;

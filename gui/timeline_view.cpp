@@ -72,7 +72,16 @@ void TimelineView::load() {
                          {},
                          0});
   }
+  suit_lane_size();
   lay_out();
+}
+
+// Few lanes are drawn higher, so that they are easily read.
+void TimelineView::suit_lane_size() {
+  std::size_t lanes = 1;
+  for (const Section& section : sections_) lanes += section.lanes->lanes.size();
+  constexpr int kHighest = 30;
+  lane_size_ = std::clamp(lanes_area().height() / static_cast<int>(lanes), kUsualLane, kHighest);
 }
 
 void TimelineView::lay_out() {

@@ -47,6 +47,7 @@ class TimelineView : public QWidget {
   enum class Drag { None, Measure, Pan, Overview };
 
   void load();
+  void suit_lane_size();
   void lay_out();
   std::int64_t end() const;
   QRect lanes_area() const;

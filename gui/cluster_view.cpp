@@ -1,0 +1,183 @@
+#include "gui/cluster_view.h"
+
+#include <fmt/format.h>
+
+#include <QFontDatabase>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "cli/cluster_view.h"
+#include "cli/collective_option.h"
+#include "gui/plan_points.h"
+#include "gui/ticks.h"
+
+namespace meshwright {
+namespace {
+
+std::string level_text(const LinkLevel& level) {
+  return fmt::format("{}  {} each way, {} a step", level.name, to_text(level.bandwidth.value),
+                     to_text(level.latency.value));
+}
+
+}  // namespace
+
+ClusterView::ClusterView(GuiSession& session, QWidget* parent)
+    : QWidget(parent), session_(session), text_(this) {
+  setAccessibleName("Cluster");
+  text_.setReadOnly(true);
+  text_.setLineWrapMode(QPlainTextEdit::NoWrap);
+  text_.setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+  text_.setFrameShape(QFrame::NoFrame);
+  connect(&session, &GuiSession::rows_changed, this, [this] { load(); });
+  connect(&session, &GuiSession::theme_changed, this, [this] { update(); });
+  load();
+}
+
+void ClusterView::load() {
+  if (asked_ == session_.asked()) return;
+  asked_ = session_.asked();
+  curves_.clear();
+  const Cluster& cluster = asked_->setting->cluster;
+  text_.setPlainText(QString::fromStdString(cluster_text(cluster)));
+  const std::int64_t inside = cluster.node_types.front().devices, nodes = node_count(cluster);
+  const auto add = [&](const QString& name, const std::string& group, bool measured) {
+    const CollectiveOptions options{.collective = "all_reduce", .group = group};
+    const auto& profile = asked_->setting_options.profile;
+    curves_.push_back(
+        {name, price_collectives(options, cluster, false, measured ? profile : std::nullopt,
+                                 session_.command_session())});
+  };
+  const bool profile = asked_->setting_options.profile.has_value();
+  if (inside > 1) add(QString("a node's %1").arg(inside), fmt::format("1x{}", inside), false);
+  if (nodes > 1) {
+    add(QString("all %1").arg(nodes * inside), fmt::format("{}x{}", nodes, inside), false);
+  }
+  if (inside > 1 && profile) add("a node's, with the profile", fmt::format("1x{}", inside), true);
+  update();
+}
+
+QRect ClusterView::drawing() const { return {8, 8, width() / 2 - 16, height() / 2 - 16}; }
+
+QRect ClusterView::chart() const {
+  return {width() / 2 + 56, 28, width() / 2 - 76, height() / 2 - 80};
+}
+
+void ClusterView::resizeEvent(QResizeEvent*) {
+  text_.setGeometry(8, height() / 2, width() - 16, height() / 2 - 8);
+}
+
+void ClusterView::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Theme& colors = theme(session_.dark());
+  painter.fillRect(rect(), colors.background);
+  if (!asked_) {
+    painter.setPen(colors.dim);
+    painter.drawText(rect(), Qt::AlignCenter, "The cluster is shown here when it has been read");
+    return;
+  }
+  painter.setRenderHint(QPainter::Antialiasing);
+  paint_topology(painter, colors);
+  paint_chart(painter, colors);
+}
+
+// One node with its devices, its levels of links below them, and the network's below that.
+void ClusterView::paint_topology(QPainter& painter, const Theme& colors) const {
+  const Cluster& cluster = asked_->setting->cluster;
+  const NodeType& node = cluster.node_types.front();
+  const QRect area = drawing();
+  painter.setPen(colors.text);
+  painter.drawText(QRect(area.left(), area.top(), area.width(), 20), Qt::AlignVCenter,
+                   QString::fromStdString(fmt::format("{}: {} nodes, {} devices", cluster.name,
+                                                      node_count(cluster), device_count(cluster))));
+  const auto shown = static_cast<int>(std::min<std::int64_t>(node.devices, 16));
+  const int square = std::clamp((area.width() - 40) / std::max(1, shown) - 6, 8, 44);
+  const auto levels = static_cast<int>(node.levels.size());
+  const QRect box(area.left() + 2, area.top() + 26, std::max(120, shown * (square + 6) + 18),
+                  square + 34 + levels * 24);
+  painter.setPen(QPen(colors.dim, 1.2));
+  painter.setBrush(colors.stripe);
+  painter.drawRoundedRect(box, 6, 6);
+  for (int i = 0; i < shown; ++i) {
+    const QRect device(box.left() + 12 + i * (square + 6), box.top() + 24, square, square);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(colors.accent);
+    painter.drawRoundedRect(device, 3, 3);
+    painter.setPen(colors.accent_text);
+    if (square > 20) painter.drawText(device, Qt::AlignCenter, QString::number(i));
+  }
+  painter.setPen(colors.text);
+  painter.drawText(
+      QRect(box.left() + 10, box.top() + 2, box.width() - 12, 20), Qt::AlignVCenter,
+      QString::fromStdString(fmt::format("{} of {}, {}", node.devices, node.device.name,
+                                         to_text(node.device.memory.value))));
+  int y = box.top() + 24 + square + 8;
+  const auto link = [&](const LinkLevel& level, int left, int length, const QColor& color) {
+    painter.setPen(QPen(color, 4, Qt::SolidLine, Qt::RoundCap));
+    painter.drawLine(left + 4, y + 2, left + length, y + 2);
+    painter.setPen(colors.text);
+    painter.drawText(QRect(left, y + 3, area.width(), 18), Qt::AlignVCenter,
+                     QString::fromStdString(level_text(level)));
+    y += 24;
+  };
+  for (const LinkLevel& level : node.levels) {
+    link(level, box.left() + 10, box.width() - 24, colors.hue(Hue::TensorTransfer));
+  }
+  y = box.bottom() + 12;
+  for (const LinkLevel& level : cluster.network) {
+    link(level, box.left() + 10, area.width() - 30, colors.hue(Hue::DataTransfer));
+  }
+}
+
+void ClusterView::paint_chart(QPainter& painter, const Theme& colors) const {
+  const QRect area = chart();
+  if (curves_.empty()) return;
+  double fastest = 1;
+  for (const Curve& curve : curves_) {
+    for (const PricedCollective& one : curve.priced)
+      fastest = std::max(fastest, bus_bandwidth(one).value() / 1e9);
+  }
+  const auto& sizes = curves_.front().priced;
+  const Scale x{std::log2(sizes.front().bytes.value()), std::log2(sizes.back().bytes.value()),
+                static_cast<double>(area.left()), static_cast<double>(area.right())};
+  const Scale y{0, fastest * 1.1, static_cast<double>(area.bottom()),
+                static_cast<double>(area.top())};
+  const Ticks ticks = round_ticks(y.from, y.to, 5);
+  for (std::size_t i = 0; i < ticks.count; ++i) {
+    painter.setPen(colors.grid);
+    painter.drawLine(QPointF(area.left(), y.pixel_of(ticks.at(i))),
+                     QPointF(area.right(), y.pixel_of(ticks.at(i))));
+    painter.setPen(colors.dim);
+    painter.drawText(QRectF(area.left() - 56, y.pixel_of(ticks.at(i)) - 9, 50, 18),
+                     Qt::AlignRight | Qt::AlignVCenter, QString::number(ticks.at(i)));
+  }
+  for (int power = 10; power <= 30; power += 10) {
+    const double at = x.pixel_of(power);
+    painter.setPen(colors.grid);
+    painter.drawLine(QPointF(at, area.top()), QPointF(at, area.bottom()));
+    painter.setPen(colors.dim);
+    painter.drawText(QRectF(at - 40, area.bottom() + 2, 80, 16), Qt::AlignCenter,
+                     QString::fromStdString(to_text(Bytes(std::int64_t{1} << power))));
+  }
+  painter.setPen(colors.text);
+  painter.drawText(QRect(area.left() - 40, area.top() - 24, area.width() + 40, 20),
+                   Qt::AlignVCenter, "all-reduce: bus bandwidth (GB/s) by size of the tensor");
+  const QColor lines[] = {colors.hue(Hue::TensorTransfer), colors.hue(Hue::DataTransfer),
+                          colors.fits};
+  int legend = area.left();
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    QPolygonF line;
+    for (const PricedCollective& one : curves_[c].priced) {
+      line << QPointF(x.pixel_of(std::log2(one.bytes.value())),
+                      y.pixel_of(bus_bandwidth(one).value() / 1e9));
+    }
+    painter.setPen(QPen(lines[c % 3], 2));
+    painter.drawPolyline(line);
+    painter.fillRect(QRect(legend, area.bottom() + 26, 12, 4), lines[c % 3]);
+    painter.setPen(colors.text);
+    painter.drawText(QPoint(legend + 16, area.bottom() + 32), curves_[c].name);
+    legend += 32 + painter.fontMetrics().horizontalAdvance(curves_[c].name);
+  }
+}
+
+}  // namespace meshwright

@@ -1,0 +1,162 @@
+#include "gui/placement_view.h"
+
+#include <fmt/format.h>
+
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <algorithm>
+
+#include "gui/theme.h"
+
+namespace meshwright {
+namespace {
+
+constexpr int kHead = 34, kNodeNames = 58;
+
+}  // namespace
+
+PlacementView::PlacementView(GuiSession& session, QWidget* parent)
+    : QWidget(parent), session_(session), by_(this) {
+  setMouseTracking(true);
+  setAccessibleName("Placement of the plan");
+  by_.setAccessibleName("What devices are coloured by");
+  by_.move(8, 6);
+  connect(&by_, &QComboBox::currentTextChanged, this, [this] { update(); });
+  connect(&session, &GuiSession::detail_changed, this, [this] { load(); });
+  connect(&session, &GuiSession::device_changed, this, [this] { update(); });
+  connect(&session, &GuiSession::theme_changed, this, [this] { update(); });
+  load();
+}
+
+void PlacementView::load() {
+  placement_.reset();
+  if (const auto& detail = session_.detail()) {
+    placement_ =
+        placement_of(detail->plan, detail->prediction.represented, detail->asked->setting->cluster);
+    const QString before = by_.currentText();
+    const QSignalBlocker quiet(&by_);
+    by_.clear();
+    for (const std::string& name : shades_of(*placement_))
+      by_.addItem(QString::fromStdString(name));
+    by_.setCurrentIndex(std::max(0, by_.findText(before)));
+    by_.adjustSize();
+  }
+  by_.setVisible(placement_.has_value());
+  update();
+}
+
+QRect PlacementView::plot() const {
+  return {8 + kNodeNames, kHead, std::max(1, width() - 16 - kNodeNames),
+          std::max(1, height() - kHead - 8)};
+}
+
+GridLayout PlacementView::grid() const {
+  const QRect area = plot();
+  return lay_out_grid(static_cast<std::int64_t>(placement_->first_of_node.size()),
+                      placement_->widest_node, area.width(), area.height());
+}
+
+QRect PlacementView::square_of(const GridLayout& grid, std::size_t device) const {
+  const auto after =
+      std::ranges::upper_bound(placement_->first_of_node, static_cast<std::int64_t>(device));
+  const auto node = static_cast<int>(after - placement_->first_of_node.begin()) - 1;
+  const auto inside = static_cast<int>(static_cast<std::int64_t>(device) -
+                                       placement_->first_of_node[static_cast<std::size_t>(node)]);
+  const QRect area = plot();
+  const int x = area.left() + node % grid.columns * grid.node_width() + inside * grid.cell;
+  const int y = area.top() + node / grid.columns * grid.node_height();
+  return {x, y, std::max(1, grid.cell - (grid.cell > 4 ? 1 : 0)),
+          std::max(1, grid.cell - (grid.cell > 4 ? 1 : 0))};
+}
+
+void PlacementView::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Theme& colors = theme(session_.dark());
+  painter.fillRect(rect(), colors.background);
+  if (!placement_) return;
+  const GridLayout layout = grid();
+  const Report& report = session_.detail()->prediction.report;
+  const std::string by = by_.currentText().toStdString();
+  for (std::size_t device = 0; device < placement_->devices.size(); ++device) {
+    const QRect square = square_of(layout, device);
+    const auto shade = shade_of(*placement_, report, device, by);
+    const QColor color = shade ? scale_color(*shade) : colors.stripe;
+    painter.fillRect(square, color);
+    const PlacedDevice& placed = placement_->devices[device];
+    if (placed.used && placed.report == session_.device() && layout.cell >= 8) {
+      painter.setPen(QPen(colors.text, 1));
+      painter.drawRect(square.adjusted(0, 0, -1, -1));
+    }
+    if (layout.cell < 24) continue;
+    painter.setPen(shade ? readable_on(color) : colors.dim);
+    painter.drawText(square, Qt::AlignCenter, QString::number(device));
+  }
+  painter.setPen(colors.dim);
+  if (layout.columns == 1 && layout.cell >= 12) {
+    for (std::size_t node = 0; node < placement_->first_of_node.size(); ++node) {
+      const QRect first =
+          square_of(layout, static_cast<std::size_t>(placement_->first_of_node[node]));
+      painter.drawText(QRect(4, first.top(), kNodeNames, first.height()),
+                       Qt::AlignVCenter | Qt::AlignRight, QString("node %1").arg(node));
+    }
+  }
+  // The scale, from least to most.
+  const QRect bar(by_.geometry().right() + 44, 12,
+                  std::max(20, std::min(120, width() - by_.width() - 130)), 10);
+  for (int x = 0; x < bar.width(); ++x) {
+    painter.fillRect(QRect(bar.left() + x, bar.top(), 1, bar.height()),
+                     scale_color(static_cast<double>(x) / bar.width()));
+  }
+  const bool share = by == "memory" || by == "busy";
+  painter.drawText(QRect(bar.left() - 36, 8, 32, 18), Qt::AlignRight | Qt::AlignVCenter,
+                   share ? "0 %" : "first");
+  painter.drawText(QRect(bar.right() + 6, 8, 60, 18), Qt::AlignVCenter, share ? "100 %" : "last");
+}
+
+std::optional<std::size_t> PlacementView::device_at(const QPoint& point) const {
+  if (!placement_) return std::nullopt;
+  const GridLayout layout = grid();
+  const QRect area = plot();
+  const int column = (point.x() - area.left()) / layout.node_width();
+  const int row = (point.y() - area.top()) / layout.node_height();
+  if (point.x() < area.left() || point.y() < area.top() || column >= layout.columns)
+    return std::nullopt;
+  const auto node = static_cast<std::size_t>(row * layout.columns + column);
+  if (node >= placement_->first_of_node.size()) return std::nullopt;
+  const int inside = (point.x() - area.left() - column * layout.node_width()) / layout.cell;
+  const auto device = static_cast<std::size_t>(placement_->first_of_node[node] + inside);
+  const bool last = node + 1 == placement_->first_of_node.size();
+  const std::size_t end = last ? placement_->devices.size()
+                               : static_cast<std::size_t>(placement_->first_of_node[node + 1]);
+  return device < end ? std::optional(device) : std::nullopt;
+}
+
+QString PlacementView::words_of(std::size_t device) const {
+  const PlacedDevice& placed = placement_->devices[device];
+  std::string text = fmt::format("device {}", device);
+  if (!placed.used) return QString::fromStdString(text + ": idle");
+  const Report& report = session_.detail()->prediction.report;
+  const DeviceReport& own = report.devices[placed.report];
+  text += fmt::format(": stage {}", placed.slot);
+  for (std::size_t i = 0; i < std::min(placement_->axes.size(), placed.coordinates.size()); ++i) {
+    text += fmt::format(", {} {}", placement_->axes[i], placed.coordinates[i]);
+  }
+  text += fmt::format("\nneeds {} of {}", to_text(Report::needed(own)), to_text(own.capacity));
+  return QString::fromStdString(text + fmt::format("\ncomputes {:.1f} % of the step",
+                                                   100 * (kernel_time(own.parts) / report.step)));
+}
+
+void PlacementView::mouseMoveEvent(QMouseEvent* event) {
+  const auto device = device_at(event->pos());
+  if (!device) return QToolTip::hideText();
+  QToolTip::showText(event->globalPosition().toPoint(), words_of(*device), this);
+}
+
+void PlacementView::mousePressEvent(QMouseEvent* event) {
+  const auto device = device_at(event->pos());
+  if (device && placement_->devices[*device].used)
+    session_.set_device(placement_->devices[*device].report);
+}
+
+}  // namespace meshwright

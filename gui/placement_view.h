@@ -1,0 +1,35 @@
+#pragma once
+
+#include <QComboBox>
+#include <QWidget>
+#include <optional>
+
+#include "gui/placement_grid.h"
+#include "gui/session.h"
+
+namespace meshwright {
+
+// Nodes and their devices as squares, by what each does in the plan.
+class PlacementView : public QWidget {
+ public:
+  PlacementView(GuiSession& session, QWidget* parent);
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+
+ private:
+  void load();
+  QRect plot() const;
+  GridLayout grid() const;
+  QRect square_of(const GridLayout& grid, std::size_t device) const;
+  std::optional<std::size_t> device_at(const QPoint& point) const;
+  QString words_of(std::size_t device) const;
+
+  GuiSession& session_;
+  QComboBox by_;
+  std::optional<PlacementMap> placement_;
+};
+
+}  // namespace meshwright

@@ -1,0 +1,50 @@
+#include "gui/session_file.h"
+
+#include <nlohmann/json.hpp>
+
+namespace meshwright {
+namespace {
+
+constexpr auto kSessionFormat = "meshwright-session";
+
+}  // namespace
+
+std::string session_text(const SavedSession& session) {
+  nlohmann::ordered_json inputs = nlohmann::ordered_json::object();
+  // By the options' names, without their hyphens.
+  for (const InputField& field : input_fields()) {
+    inputs[std::string(field.option).substr(2)] = session.inputs.*field.text;
+  }
+  const nlohmann::ordered_json document = {{"format", kSessionFormat},
+                                           {"version", 1},
+                                           {"inputs", inputs},
+                                           {"allow_close", session.inputs.allow_close},
+                                           {"filter", session.filter},
+                                           {"dark", session.dark},
+                                           {"geometry", session.geometry},
+                                           {"layout", session.layout}};
+  // What was typed need not be UTF-8.
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+SavedSession read_session(const JsonInput& input) {
+  if (input.required<std::string>("format") != kSessionFormat) {
+    input.at("format").fail_expected(kSessionFormat);
+  }
+  if (input.at("version").integer(1, 1'000'000) != 1) input.at("version").fail_expected("1");
+  SavedSession session;
+  const JsonInput inputs = input.at("inputs");
+  for (const InputField& field : input_fields()) {
+    session.inputs.*field.text = inputs.required<std::string>(std::string(field.option).substr(2));
+  }
+  inputs.reject_unknown_fields();
+  session.inputs.allow_close = input.required<bool>("allow_close");
+  session.filter = input.required<std::string>("filter");
+  session.dark = input.required<bool>("dark");
+  session.geometry = input.required<std::string>("geometry");
+  session.layout = input.required<std::string>("layout");
+  input.reject_unknown_fields();
+  return session;
+}
+
+}  // namespace meshwright

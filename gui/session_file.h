@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "costmodel/base/json_input.h"
+#include "gui/asked_search.h"
+
+namespace meshwright {
+
+// What is there again when the program is started the next time.
+struct SavedSession {
+  Inputs inputs;
+  std::string filter;
+  bool dark = false;
+  // As Qt writes them, in letters: the window's place, and that of its parts.
+  std::string geometry, layout;
+  friend bool operator==(const SavedSession&, const SavedSession&) = default;
+};
+std::string session_text(const SavedSession& session);
+// Throws InputError.
+SavedSession read_session(const JsonInput& input);
+
+}  // namespace meshwright
