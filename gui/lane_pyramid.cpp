@@ -87,21 +87,32 @@ std::optional<std::size_t> LanePyramid::level_for(double length) const {
   return std::min(static_cast<std::size_t>(times), levels_.size() - 1);
 }
 
+// Called for every pixel of every lane: a pixel spans few bins, mostly of one kind.
 LaneBin LanePyramid::look(std::size_t level, double from, double to) const {
   const std::vector<LaneBin>& bins = levels_[level];
-  const double length = bin_length(level);
-  const double end = static_cast<double>(bins.size());
-  const double first = std::max(0.0, std::floor(from / length));
-  const double last = std::min(end, std::ceil(to / length));
-  if (first >= last) return {};
-  Mixture mixture;
-  const double floor_to = std::max(to, from + 1e-9);
-  for (double i = first; i < last; ++i) {
-    const double part = std::min(floor_to, (i + 1) * length) - std::max(from, i * length);
-    const LaneBin& bin = bins[static_cast<std::size_t>(i)];
-    if (bin.cover > 0) mixture.add(bin.hue, bin.cover * std::max(part, 0.0) / 255);
+  const double scale = 1 / bin_length(level);
+  const double left = std::max(0.0, from * scale);
+  const double right = std::min(to * scale, static_cast<double>(bins.size()));
+  if (!(left < right)) return {};
+  const auto first = static_cast<std::size_t>(left);
+  const auto end = std::min(static_cast<std::size_t>(right) + 1, bins.size());
+  double all = 0, most = 0;
+  std::uint8_t hue = bins[first].hue;
+  std::array<double, kHues> amounts{};
+  for (std::size_t i = first; i < end; ++i) {
+    const auto place = static_cast<double>(i);
+    const double part = std::min(right, place + 1) - std::max(left, place);
+    const double amount = bins[i].cover * std::max(part, 0.0);
+    if (amount <= 0) continue;
+    all += amount;
+    amounts[bins[i].hue] += amount;
+    if (amounts[bins[i].hue] <= most) continue;
+    most = amounts[bins[i].hue];
+    hue = bins[i].hue;
   }
-  return mixture.bin(floor_to - from);
+  if (all <= 0) return {};
+  const double cover = all / ((to - from) * scale);
+  return {hue, static_cast<std::uint8_t>(std::clamp(cover + 0.5, 1.0, 255.0))};
 }
 
 std::size_t LanePyramid::bytes() const {
