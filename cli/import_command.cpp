@@ -124,7 +124,8 @@ void import_files(const ImportOptions& options, const Session& session) {
     files.push_back({file, read_text_file(file, kLargestPlanFile)});
   }
   ImportOutcome outcome{.plan = import_plan(files, wishes_of(options, cluster, sizes),
-                                            read_software(session.data / "software.json")),
+                                            read_software(session.data / "software.json"),
+                                            read_target_names(session.data)),
                         .model = options.model,
                         .cluster = options.cluster};
   if (options.sequence) outcome.plan.sequence = options.sequence;

@@ -100,6 +100,9 @@ std::string import_text(const ImportOutcome& outcome) {
   text += lines_text("cannot be simulated", outcome.problems);
   text += settings_text("part of how the software runs it, not of a plan", outcome.plan.set_aside);
   text += settings_text("does not touch the plan", outcome.plan.ignored);
+  text += settings_text(fmt::format("no name of {} that is known: what it does is not known either",
+                                    outcome.plan.target),
+                        outcome.plan.unknown);
   if (!outcome.saved.empty()) text += fmt::format("\nwritten to {}\n", printable(outcome.saved));
   const auto commands = next_commands(outcome);
   if (!commands.empty()) {
@@ -154,6 +157,7 @@ Json import_json(const ImportOutcome& outcome) {
           {"problems", outcome.problems},
           {"set_aside", settings_json(plan.set_aside)},
           {"ignored", settings_json(plan.ignored)},
+          {"unknown", settings_json(plan.unknown)},
           {"saved", outcome.saved.empty() ? Json() : Json(outcome.saved)},
           {"next", next_commands(outcome)}};
 }

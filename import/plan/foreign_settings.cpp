@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "costmodel/base/input_error.h"
+#include "costmodel/base/presets.h"
 #include "import/input/text_lines.h"
 
 namespace meshwright {
@@ -72,6 +73,7 @@ ForeignSettings::ForeignSettings(std::vector<ForeignSetting> settings,
 }
 
 bool ForeignSettings::has(std::string_view key) const {
+  asked_.emplace(key);
   return std::ranges::any_of(entries_, [&](const Entry& entry) {
     return entry.setting.key == key &&
            !(entry.setting.values.size() == 1 && entry.setting.values[0] == ForeignValue());
@@ -84,6 +86,7 @@ bool ForeignSettings::is_null(std::string_view key) const {
 }
 
 const ForeignSetting* ForeignSettings::take(std::string_view key) {
+  asked_.emplace(key);
   for (Entry& entry : entries_) {
     if (entry.setting.key != key) continue;
     entry.use = Use::Read;
@@ -208,7 +211,15 @@ void ForeignSettings::set_aside(std::string_view key) {
   }
 }
 
-void ForeignSettings::refuse_all(std::string reason) { refusals_.push_back(std::move(reason)); }
+void ForeignSettings::refuse_slip(const ForeignSetting& setting, std::string_view target) {
+  const std::string hint = hint_for(setting.key, {asked_.begin(), asked_.end()});
+  if (!hint.empty()) refuse_value(setting, fmt::format("{} has no such name.{}", target, hint));
+}
+
+void ForeignSettings::refuse_all(std::string_view reason) {
+  const std::string file = entries_.empty() ? "" : printable(entries_.front().setting.file) + ": ";
+  refusals_.push_back(file + std::string(reason));
+}
 
 std::vector<ForeignSetting> ForeignSettings::set_aside() const {
   std::vector<ForeignSetting> result;

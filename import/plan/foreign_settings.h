@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -58,7 +59,11 @@ class ForeignSettings {
   // It is part of how the software runs a plan, not of the plan.
   void set_aside(std::string_view key);
   // Of no key alone, or of one that is not there.
-  void refuse_all(std::string reason);
+  void refuse_all(std::string_view reason);
+
+  // Among what nobody asked for: one that is no name of the target, and was meant for one that was
+  // asked for, is refused.
+  void refuse_slip(const ForeignSetting& setting, std::string_view target);
 
   const std::vector<std::string>& refusals() const { return refusals_; }
   // What was set aside, and what nobody asked for.
@@ -80,6 +85,7 @@ class ForeignSettings {
 
   std::vector<Entry> entries_;
   std::vector<std::string> refusals_;
+  mutable std::set<std::string> asked_;
 };
 
 }  // namespace meshwright

@@ -137,7 +137,8 @@ ReadFile read_file(const PlanFile& file) {
 }  // namespace
 
 ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& wishes,
-                         const std::vector<Software>& software) {
+                         const std::vector<Software>& software,
+                         const std::vector<TargetNames>& names) {
   PlanFrame frame(wishes, software);
   ReadFile all;
   for (const PlanFile& file : files) {
@@ -159,12 +160,16 @@ ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& w
   }
   ForeignSettings settings(std::move(all.settings), wishes.left_out);
   all.read(settings, frame);
+  for (const ForeignSetting& setting : settings.ignored()) {
+    const bool known = is_known_name(names, frame.plan.target, setting);
+    (known ? frame.plan.ignored : frame.plan.unknown).push_back(setting);
+    if (!known) settings.refuse_slip(setting, frame.plan.target);
+  }
   if (!settings.refusals().empty()) {
     throw InputError(fmt::format("{}", fmt::join(settings.refusals(), "; ")));
   }
   frame.finish();
   frame.plan.set_aside = settings.set_aside();
-  frame.plan.ignored = settings.ignored();
   return std::move(frame.plan);
 }
 

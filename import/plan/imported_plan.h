@@ -8,6 +8,7 @@
 #include "costmodel/base/precision.h"
 #include "costmodel/price/software.h"
 #include "import/plan/foreign_settings.h"
+#include "import/plan/target_names.h"
 #include "simulator/choices/plan_choices.h"
 
 namespace meshwright {
@@ -40,8 +41,9 @@ struct ImportedPlan {
   ModelSizes model;
   std::string model_name;  // as the framework calls it; empty: the file does not say
   // What is part of how the software runs a plan, such as fused kernels, which is priced as usual
-  // for it; what does not touch the plan at all.
-  std::vector<ForeignSetting> set_aside, ignored;
+  // for it; what does not touch the plan at all; and what no version of the target is known to have
+  // a name for.
+  std::vector<ForeignSetting> set_aside, ignored, unknown;
 };
 
 inline constexpr Bytes kLargestPlanFile = 4_MiB;
@@ -51,9 +53,11 @@ struct PlanFile {
 };
 
 // Which target files are of is found out by their content; several files (DeepSpeed's JSON beside a
-// script) are read together. `software` are the entries of data/software.json. Throws InputError
-// that lists everything that plans cannot say, with file, line, key and value.
+// script) are read together. `software` are the entries of data/software.json, `names` those of
+// data/targets. Throws InputError that lists everything that plans cannot say, with file, line, key
+// and value.
 ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& wishes,
-                         const std::vector<Software>& software);
+                         const std::vector<Software>& software,
+                         const std::vector<TargetNames>& names);
 
 }  // namespace meshwright

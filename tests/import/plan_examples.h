@@ -7,8 +7,14 @@
 
 namespace meshwright {
 
-inline ImportedPlan plan_from(const std::string& text, PlanWishes wishes = {}) {
-  return import_plan({{"f", text}}, wishes, read_software(MESHWRIGHT_DATA "/software.json"));
+inline ImportedPlan plan_from_files(const std::vector<PlanFile>& files, const PlanWishes& wishes) {
+  static const std::vector<Software> kSoftware = read_software(kShippedData / "software.json");
+  static const std::vector<TargetNames> kNames = read_target_names(kShippedData);
+  return import_plan(files, wishes, kSoftware, kNames);
+}
+
+inline ImportedPlan plan_from(const std::string& text, const PlanWishes& wishes = {}) {
+  return plan_from_files({{"f", text}}, wishes);
 }
 
 // Files in the shape of the frameworks' own examples; the numbers are ours.

@@ -120,6 +120,24 @@ TEST_CASE("what plans cannot say is refused with line, key, value and reason, al
   CHECK(plan_from("--num-layers 8 --cpu-offloading-num-layers 2", without).choices.dp == 64);
 }
 
+TEST_CASE("a name that the framework does not have is told, one that is a slip is refused") {
+  const ImportedPlan plan = plan_from("--num-layers 8 --our-own-thing 3 --lr 1e-4", {.devices = 8});
+  CHECK(is_listed(plan.unknown, "--our-own-thing"));
+  CHECK(is_listed(plan.ignored, "--lr"));
+  CHECK_THROWS_WITH(
+      plan_from("--num-layers 8 --tensor-model-parallel-sise 4", {.devices = 8}),
+      Contains("f: line 1: --tensor-model-parallel-sise 4: megatron-lm has no such name. Did you "
+               "mean --tensor-model-parallel-size?"));
+  CHECK_THROWS_WITH(plan_from(replaced(kNanotronFile, "  pp: 4", "  pp: 1\n  pp_enginee: 1f1b")),
+                    Contains("Did you mean parallelism.pp_engine?"));
+  CHECK_THROWS_WITH(plan_from(replaced(kDeepSpeedFile, "overlap_comm", "overlap_com")),
+                    Contains("Did you mean zero_optimization.overlap_comm?"));
+  const std::string plugin =
+      "import x\np = HybridParallelPlugin(tp_size=1, pp_size=1, zero_stagee=1)";
+  CHECK_THROWS_WITH(plan_from(plugin, {.devices = 8}),
+                    Contains("Did you mean HybridParallelPlugin.zero_stage?"));
+}
+
 TEST_CASE("Megatron-LM's ways to cut stages give layers of each chunk") {
   const auto layers = [](MegatronStages stages) {
     return std::get<StageChoice>(stages_of(stages)).layers;

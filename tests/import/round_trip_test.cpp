@@ -6,8 +6,8 @@
 #include <set>
 
 #include "costmodel/base/input_error.h"
-#include "import/plan/imported_plan.h"
 #include "tests/export/export_bench.h"
+#include "tests/import/plan_examples.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
@@ -105,8 +105,7 @@ void check_read_back(const ExportTarget& target, const std::set<std::string>& sk
   const PlanWishes wishes{.devices_per_node = setting.cluster.node_types.front().devices,
                           .layers = setting.decoder->spec.layers,
                           .microbatch = choices.microbatch};
-  const ImportedPlan read =
-      import_plan(files, wishes, read_software(kShippedData / "software.json"));
+  const ImportedPlan read = plan_from_files(files, wishes);
   auto written = meaning_of(choices, setting), back = meaning_of(read.choices, setting);
   for (const std::string& key : skipped) {
     written.erase(key);
@@ -116,6 +115,7 @@ void check_read_back(const ExportTarget& target, const std::set<std::string>& sk
   if (target.name == "megatron-lm" && choices.zero == 3) back["bucket"] = written["bucket"];
   CHECK(lines_of_meaning(back) == lines_of_meaning(written));
   CHECK(read.target == target.name);
+  CHECK(read.unknown.empty());
   CHECK(read.software == target.software);
   CHECK(read.precision == setting.batch.precision);
   if (!skipped.contains("global_batch")) CHECK(read.global_batch == setting.batch.global_batch);
