@@ -1,0 +1,173 @@
+#include "simulator/choices/plan_form.h"
+
+#include <algorithm>
+#include <array>
+
+#include "simulator/choices/model_layers.h"
+
+namespace meshwright {
+namespace {
+
+// What is not decided by cost.
+Plan without_costs(Plan plan) {
+  for (OpPlan& op : plan.ops) op.relayouts = {};
+  std::erase_if(plan.ops, [](const OpPlan& op) { return op.work.empty(); });
+  plan.offload.resize(std::min<std::size_t>(plan.offload.size(), 1));
+  for (OffloadedTensors& tensors : plan.offload) tensors = {};
+  return plan;
+}
+
+bool splits_sequence(const Plan& plan, const Model& model) {
+  return std::ranges::any_of(plan.ops, [&](const OpPlan& op) {
+    return std::ranges::any_of(op.work, [&](const auto& division) {
+      return model.dims[division.first.index()].role == DimRole::Sequence;
+    });
+  });
+}
+
+// Everything that one field says.
+std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
+  const Mesh& mesh = plan.slots.front().mesh;
+  const auto size = [&](std::string_view axis) {
+    const auto found = mesh.find(axis);
+    return found ? mesh.size(*found) : std::int64_t{1};
+  };
+  const auto stages = static_cast<std::int64_t>(plan.slots.size());
+  const auto chunks = static_cast<std::int64_t>(plan.chunks.size());
+  if (!mesh.find("dp") || !mesh.find("tp") || chunks % stages != 0) return std::nullopt;
+  PlanChoices choices{.dp = size("dp") * size("shard"), .tp = size("tp"), .pp = stages};
+  if (mesh.find("shard")) choices.shard = size("shard");
+  choices.zero = static_cast<int>(!plan.state.optimizer.empty()) +
+                 static_cast<int>(!plan.state.gradients.empty()) +
+                 static_cast<int>(!plan.state.weights.empty());
+  choices.microbatch = plan.micro_batch;
+  choices.virtual_stages = chunks / stages;
+  choices.sequence_parallel = splits_sequence(plan, model);
+  choices.offload_activations = !plan.offload.empty();
+  choices.offload_optimizer = plan.offload_optimizer;
+  choices.bucket = plan.bucket;
+  choices.overlap = plan.overlap_gradients;
+  choices.prefetch = plan.prefetch;
+  choices.reshard = plan.reshard;
+  choices.kernels = plan.kernels;
+  if (plan.gradient_precision != Precision::FP32) {
+    choices.gradient_precision = plan.gradient_precision;
+  }
+  return choices;
+}
+
+std::vector<std::int64_t> chunk_layers(const Plan& plan, const Model& model) {
+  const ModelLayers layers = find_layers(model);
+  std::vector<std::int64_t> counts;
+  for (const Chunk& chunk : plan.chunks) {
+    counts.push_back(static_cast<std::int64_t>(layers_in(layers, chunk).size()));
+  }
+  return counts;
+}
+
+bool stands_so(const PlanChoices& choices, const Plan& plan, const Cluster& cluster) {
+  for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
+    const auto devices = plan.slots[static_cast<std::size_t>(stage)].mesh.devices();
+    for (std::int64_t i = 0; i < choices.dp * choices.tp; ++i) {
+      if (devices[static_cast<std::size_t>(i)] !=
+          device_of(choices, cluster, stage, i / choices.tp, i % choices.tp)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Every order of the axes in a node, with every share of each.
+std::optional<std::vector<NodeShare>> place_of(PlanChoices choices, const Plan& plan,
+                                               const Cluster& cluster) {
+  if (stands_so(choices, plan, cluster)) return std::vector<NodeShare>();
+  if (cluster.nodes.size() > 1) return std::nullopt;
+  std::array<NodeShare, 3> axes = {{{"dp", choices.dp}, {"pp", choices.pp}, {"tp", choices.tp}}};
+  do {
+    const std::array<std::int64_t, 3> most = {axes[0].count, axes[1].count, axes[2].count};
+    for (std::int64_t a = 1; a <= most[0]; ++a) {
+      for (std::int64_t b = 1; most[0] % a == 0 && b <= most[1]; ++b) {
+        for (std::int64_t c = 1; most[1] % b == 0 && c <= most[2]; ++c) {
+          if (most[2] % c != 0 || a * b * c > cluster.node_types.front().devices) continue;
+          choices.place = {{axes[0].axis, a}, {axes[1].axis, b}, {axes[2].axis, c}};
+          if (!stands_so(choices, plan, cluster)) continue;
+          std::erase_if(choices.place, [](const NodeShare& share) { return share.count == 1; });
+          if (choices.place.empty()) choices.place = {{"tp", 1}};
+          return choices.place;
+        }
+      }
+    }
+  } while (std::ranges::next_permutation(axes, {}, &NodeShare::axis).found);
+  return std::nullopt;
+}
+
+// Names within its layer of what a segment does not keep: "layers.3.attention.norm" is
+// "attention.norm".
+std::vector<std::string> dropped_in(const RecomputeSegment& segment, const OpGraph& graph) {
+  std::vector<std::string> names;
+  for (std::size_t op = segment.first_op; op < segment.end_op; ++op) {
+    for (const TensorId id : graph.ops[op].outputs) {
+      const std::string& name = graph.tensors[id.index()].name;
+      if (std::ranges::find(segment.kept, name) != segment.kept.end()) continue;
+      const auto second = name.find('.', name.find('.') + 1);
+      names.push_back(second == name.npos ? name : name.substr(second + 1));
+    }
+  }
+  std::ranges::sort(names);
+  const auto same = std::ranges::unique(names);
+  names.erase(same.begin(), same.end());
+  return names;
+}
+
+// Those that may be meant, told apart by what they make.
+std::vector<RecomputeChoice> possible_recomputes(const Plan& plan, const Model& model) {
+  if (plan.recompute.empty()) return {{Recompute::None}};
+  const RecomputeSegment& first = plan.recompute.front();
+  const ModelLayers layers = find_layers(model);
+  std::int64_t in_segment = 0, in_chunk = 0;
+  for (const OpRange& layer : layers_in(layers, plan.chunks.front())) {
+    in_segment += layer.first_op >= first.first_op && layer.end_op <= first.end_op ? 1 : 0;
+  }
+  for (const RecomputeSegment& segment : plan.recompute) {
+    in_chunk += segment.end_op <= plan.chunks.front().end_op ? 1 : 0;
+  }
+  const auto dropped = dropped_in(first, unroll(model));
+  return {{Recompute::Selective},
+          {Recompute::Products},
+          {Recompute::Uniform, std::max<std::int64_t>(1, in_segment)},
+          {Recompute::First, std::max<std::int64_t>(1, in_chunk)},
+          {Recompute::Drop, 0, dropped},
+          {Recompute::Drop, std::max<std::int64_t>(1, in_chunk), dropped}};
+}
+
+}  // namespace
+
+std::optional<PlanChoices> choices_of(const Plan& plan, const Model& model, const Cluster& cluster,
+                                      const CostModel& costs) {
+  auto choices = plain_choices(plan, model);
+  if (!choices) return std::nullopt;
+  const auto layers = chunk_layers(plan, model);
+  const auto equal =
+      equal_layers(find_layers(model).count(), choices->pp * choices->virtual_stages);
+  if (layers != equal && choices->pp * choices->virtual_stages > 1) choices->layers = layers;
+  const auto place = place_of(*choices, plan, cluster);
+  if (!place) return std::nullopt;
+  choices->place = *place;
+  choices->rerun_all = !plan.recompute.empty() && plan.recompute.front().rerun_all;
+  const BatchChoice batch{plan.global_batch, plan.sequence, plan.precision};
+  const Plan wanted = without_costs(plan);
+  for (const RecomputeChoice& recompute : possible_recomputes(plan, model)) {
+    for (const Schedule schedule :
+         {choices->virtual_stages > 1 ? Schedule::Interleaved : Schedule::OneForwardOneBackward,
+          Schedule::GPipe}) {
+      choices->recompute = recompute;
+      choices->schedule = schedule;
+      if (!check_choices(*choices, batch, model, cluster).empty()) continue;
+      if (without_costs(resolve(*choices, batch, model, cluster, costs)) == wanted) return choices;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace meshwright
