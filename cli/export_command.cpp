@@ -1,12 +1,12 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "cli/cluster_option.h"
 #include "cli/command.h"
+#include "cli/export_check.h"
 #include "cli/export_folder.h"
 #include "cli/export_option.h"
 #include "cli/export_view.h"
@@ -48,54 +48,24 @@ void require_writable(const ExportOptions& options) {
                                    : "is a file, expected a folder"));
 }
 
-// Of the nearest plans the fastest one that fits, or the fastest.
-std::optional<CarriedInstead> simulated_nearest(const ExportTarget& target, const ShortForm& form,
-                                                const ExportSetting& setting,
-                                                const AskedSetting& asked,
-                                                const PlanChoices& defaults) {
-  std::optional<CarriedInstead> best;
-  for (const PlanChoices& choices : nearest_carried(target, form.choices, setting)) {
-    const auto planned = plan_of(choices, form.batch, asked.setting);
-    const auto* plan = std::get_if<Plan>(&planned);
-    if (!plan) continue;
-    Report report = predict(*plan, asked.setting).report;
-    const auto rank = [](const Report& one) {
-      return std::pair(one.fits == Fit::No, one.step.value());
-    };
-    if (best && rank(best->report) <= rank(report)) continue;
-    best = CarriedInstead{to_text(choices, defaults), std::move(report)};
-  }
-  return best;
-}
-
-[[noreturn]] void end_not_carried(const NotCarried& what, const Session& session) {
-  if (session.json) {
-    print_json(not_carried_json(what));
-  } else {
-    print_text(not_carried_text(what));
-  }
-  std::set<std::string> fields;
-  for (const Refusal& refusal : what.refusals) fields.insert(refusal.field);
-  throw EndedWith(ExitCode::NotExportable, fmt::format("{} {} cannot carry {}", what.target.name,
-                                                       what.target.version, fmt::join(fields, ", "))
-                                               .c_str());
-}
-
 void export_one(const ExportOptions& options, const ExportTarget& target, const AskedSetting& asked,
                 const Session& session) {
-  const AskedPlan form = asked_plan(options.asked.plan, asked);
-  const ShortForm& short_form = short_form_of(form, options.asked.plan);
-  const Plan plan = plan_for(form, options.asked.plan, asked.setting);
-  const PlanChoices defaults = choices_of(asked.software.plan, short_form.batch.precision);
-  const AskedExport to_export(options.asked, asked, short_form.batch, session);
-  const PlanToExport what{short_form.choices, to_text(short_form.choices, defaults),
+  const AskedPlan plan_asked = asked_plan(options.asked.plan, asked);
+  const Plan plan = plan_for(plan_asked, options.asked.plan, asked.setting);
+  require_precision(asked.cluster, plan.precision);
+  const auto form = form_of(plan_asked, asked);
+  const BatchChoice batch{plan.global_batch, plan.sequence, plan.precision};
+  const PlanChoices choices = form ? form->choices : PlanChoices{};
+  const AskedExport to_export(options.asked, asked, batch, session);
+  const PlanToExport what{choices,
+                          form ? to_text(choices, choices_of(asked.software.plan, batch.precision))
+                               : printable(options.asked.plan.plan),
                           plan_text(plan, asked.graph.dims), asked.software.name,
                           predict(plan, asked.setting).report};
-  auto made = export_plan(target, what, to_export.setting, *parse_launcher(options.launcher));
+  auto made = form ? export_plan(target, what, to_export.setting, *parse_launcher(options.launcher))
+                   : unsaid_plan(options.asked.plan.plan);
   if (auto* refusals = std::get_if<std::vector<Refusal>>(&made)) {
-    end_not_carried({target, what.choices_text, what.report, std::move(*refusals),
-                     simulated_nearest(target, short_form, to_export.setting, asked, defaults)},
-                    session);
+    end_not_carried(target, what, std::move(*refusals), to_export.setting, asked, session);
   }
   const auto& files = std::get<std::vector<ExportedFile>>(made);
   if (options.out) write_folder(files, *options.out);

@@ -46,4 +46,20 @@ AskedExport::AskedExport(const SettingOptions& options, const AskedSetting& aske
     : decoder(read_decoder_file(options.plan.model, session.data)),
       setting{asked.model, asked.cluster, decoder, batch} {}
 
+TargetSpace target_space(const ExportTarget& target, std::shared_ptr<const AskedExport> asked) {
+  return {.recomputes = recomputes_of(target),
+          .refuses =
+              [&target, asked](std::string_view key, const PlanChoices& choices) {
+                return is_refused(target, key, choices, asked->setting);
+              },
+          .bucket =
+              [&target, asked](const PlanChoices& choices) {
+                return own_bucket(target, choices, asked->setting);
+              },
+          .layers =
+              [&target, asked](const PlanChoices& choices) {
+                return own_layers(target, choices, asked->setting);
+              }};
+}
+
 }  // namespace meshwright

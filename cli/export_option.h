@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "cli/setting_option.h"
 #include "planner/export/export.h"
+#include "planner/search/search.h"
 
 namespace meshwright {
 
@@ -22,5 +24,8 @@ struct AskedExport {
   const std::optional<DecoderFile> decoder;
   const ExportSetting setting;
 };
+
+// What a search for the target chooses among. `asked` is kept by what comes back.
+TargetSpace target_space(const ExportTarget& target, std::shared_ptr<const AskedExport> asked);
 
 }  // namespace meshwright

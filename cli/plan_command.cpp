@@ -153,7 +153,7 @@ void make_plans(PlanCommandOptions options, const Session& session) {
   const auto budget = budget_from_options(options.budget, setting.cluster);
   const SearchAsked asked{setting,
                           question_from_options(options.search, options.setting, setting, budget,
-                                                static_cast<double>(std::time(nullptr))),
+                                                session, static_cast<double>(std::time(nullptr))),
                           options.search.objective,
                           budget,
                           options.front,

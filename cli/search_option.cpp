@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/cluster_option.h"
+#include "cli/export_option.h"
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
 
@@ -99,6 +100,43 @@ std::size_t threads_from(const std::optional<std::int64_t>& asked) {
   return std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
 }
 
+// Of keys that are not searched, those whose values are not the software's.
+std::vector<KeyValue> differing_keys(const PlanChoices& choices, const PlanChoices& defaults) {
+  std::vector<KeyValue> keys;
+  const auto add = [&](std::string key, const auto& value, const auto& otherwise,
+                       const auto& text) {
+    if (value != otherwise) keys.push_back({std::move(key), fmt::format("{}", text)});
+  };
+  add("kernels", choices.kernels, defaults.kernels, to_text(choices.kernels));
+  add("gradients", choices.gradient_precision, defaults.gradient_precision,
+      to_text(choices.gradient_precision.value_or(Precision::FP32)));
+  add("rerun_all", choices.rerun_all, defaults.rerun_all, choices.rerun_all);
+  add("overlap", choices.overlap, defaults.overlap, choices.overlap);
+  add("reshard", choices.reshard, defaults.reshard, choices.reshard);
+  add("prefetch", choices.prefetch, defaults.prefetch, choices.prefetch);
+  return keys;
+}
+
+// What the target does where nothing is searched, and what it can be told of the rest.
+void restrict_to_target(SearchQuestion& question, const std::string& name,
+                        const SettingOptions& options, const AskedSetting& asked,
+                        const Session& session) {
+  const ExportTarget& target = target_from_option("--target", name);
+  const auto to_export =
+      std::make_shared<const AskedExport>(options, asked, question.batch, session);
+  const Reasons problems = model_problems(target, to_export->setting);
+  if (!problems.empty()) {
+    throw UsageError(fmt::format("--target {}: {}", name, reasons_text(problems)));
+  }
+  const PlanChoices carried = carried_defaults(target, question.defaults, to_export->setting);
+  for (KeyValue& pin : differing_keys(carried, question.defaults)) {
+    const bool is_asked =
+        std::ranges::find(question.pins, pin.key, &KeyValue::key) != question.pins.end();
+    if (!is_asked) question.pins.push_back(std::move(pin));
+  }
+  question.target = target_space(target, to_export);
+}
+
 BatchChoice batch_from(const SettingOptions& options, const AskedSetting& asked) {
   const Precision precision = precision_from(options.plan, usual_precision(asked.cluster));
   require_precision(asked.cluster, precision);
@@ -128,7 +166,8 @@ void add_search_options(Command& command, SearchOptions& options) {
   command.flag("--allow-close", options.allow_close,
                "Plans that are too close to call count as fitting");
   command.text("--target", options.target,
-               "What is to run the plan: executor (`meshwright run`: its kernels, fp32 or fp64)");
+               "What is to run the plan, one of `export --list`: only what it can be told is\n"
+               "searched, by its defaults (executor is `meshwright run`: fp32 or fp64)");
   command.number("--top", options.top, "How many plans are shown").with_default().between(1, 1000);
   command
       .number("--gap", options.gap,
@@ -140,12 +179,9 @@ void add_search_options(Command& command, SearchOptions& options) {
 
 void apply_target(const SearchOptions& search, SettingOptions& options) {
   if (!search.target) return;
-  if (*search.target != "executor") {
-    throw UsageError(
-        fmt::format("--target {}: plans for other targets than executor cannot be made yet",
-                    printable(*search.target)));
-  }
-  if (!options.software) options.software = kOwnSoftware;
+  const ExportTarget& target = target_from_option("--target", *search.target);
+  if (!options.software) options.software = target.software;
+  if (target.name != "executor") return;
   if (!options.plan.precision) options.plan.precision = "fp32";
   if (*options.plan.precision == "fp32" || *options.plan.precision == "fp64") return;
   throw UsageError(fmt::format("--target executor: runs fp32 and fp64, not {}",
@@ -154,7 +190,8 @@ void apply_target(const SearchOptions& search, SettingOptions& options) {
 
 SearchQuestion question_from_options(const SearchOptions& options, const SettingOptions& setting,
                                      const AskedSetting& asked,
-                                     const std::optional<TokenBudget>& budget, double now) {
+                                     const std::optional<TokenBudget>& budget,
+                                     const Session& session, double now) {
   const BatchChoice batch = batch_from(setting, asked);
   SearchQuestion question{.batch = batch,
                           .defaults = choices_of(asked.software.plan, batch.precision),
@@ -165,7 +202,7 @@ SearchQuestion question_from_options(const SearchOptions& options, const Setting
                           .gap = options.gap,
                           .top = static_cast<std::size_t>(options.top),
                           .threads = threads_from(options.threads)};
-  if (options.target) question.pins.push_back({"kernels", "executor"});
+  if (options.target) restrict_to_target(question, *options.target, setting, asked, session);
   if (options.max_memory) question.max_memory = memory_from(*options.max_memory);
   if (options.deadline) {
     question.longest_step = longest_step_for(*options.deadline, budget, batch, now);

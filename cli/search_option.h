@@ -23,13 +23,14 @@ struct SearchOptions {
 };
 void add_search_options(Command& command, SearchOptions& options);
 
-// What a target changes about the options that say for what a plan is: our executor runs its own
-// kernels in fp32 or fp64. Throws UsageError for targets there are none of yet.
+// What a target changes about the options that say for what a plan is: the software is its own, and
+// our executor runs in fp32 or fp64. Throws UsageError for targets there are none of.
 void apply_target(const SearchOptions& search, SettingOptions& options);
 
 // Throws UsageError. `now` is in seconds since 1970, for a deadline that is a day.
 SearchQuestion question_from_options(const SearchOptions& options, const SettingOptions& setting,
                                      const AskedSetting& asked,
-                                     const std::optional<TokenBudget>& budget, double now);
+                                     const std::optional<TokenBudget>& budget,
+                                     const Session& session, double now);
 
 }  // namespace meshwright

@@ -7,6 +7,7 @@
 
 #include "cli/cluster_option.h"
 #include "cli/command.h"
+#include "cli/export_check.h"
 #include "cli/report_view.h"
 #include "cli/setting_option.h"
 #include "cli/simulation_view.h"
@@ -51,7 +52,7 @@ struct SimulateOptions {
   SettingOptions asked;
   BudgetOptions budget;
   std::vector<std::string> plans;
-  std::optional<std::string> trace, save_plan, dispatch;
+  std::optional<std::string> trace, save_plan, dispatch, target;
   bool program = false, alone = false, explain = false, all_devices = false;
 };
 
@@ -100,6 +101,23 @@ Prediction predict_for(const SimulateOptions& options, const Plan& plan, const S
   return {std::move(all), std::move(played.timeline), std::move(played.report)};
 }
 
+// Ends where --target names one that cannot be told the plan.
+void require_carried(const SimulateOptions& options, const AskedPlan& form, const Plan& plan,
+                     const AskedSetting& asked, const Session& session) {
+  if (!options.target) return;
+  const ExportTarget& target = target_from_option("--target", *options.target);
+  const AskedExport to_export(options.asked, asked,
+                              {plan.global_batch, plan.sequence, plan.precision}, session);
+  const auto said = form_of(form, asked);
+  auto refusals = said ? refusals_of(target, said->choices, to_export.setting)
+                       : unsaid_plan(options.asked.plan.plan);
+  if (refusals.empty()) return;
+  end_not_carried(target,
+                  {said ? said->choices : PlanChoices{}, printable(options.asked.plan.plan), "",
+                   asked.software.name, predict(plan, asked.setting).report},
+                  std::move(refusals), to_export.setting, asked, session);
+}
+
 // What is written and printed of one plan alone.
 void report_one(const SimulateOptions& options, const Question& question, const AskedPlan& asked,
                 const Plan& plan, const Setting& setting, const Session& session) {
@@ -139,8 +157,8 @@ Simulated simulated_plan(const SimulateOptions& options, const AskedPlan& asked,
 
 void report_all(SimulateOptions options, const Question& question, const AskedSetting& asked,
                 const Session& session) {
-  if (options.save_plan || options.trace || options.program || options.explain) {
-    throw UsageError("--save-plan, --trace, --program and --explain need one --plan");
+  if (options.save_plan || options.trace || options.program || options.explain || options.target) {
+    throw UsageError("--save-plan, --trace, --program, --explain and --target need one --plan");
   }
   std::vector<Simulated> plans;
   for (const std::string& plan : options.plans) {
@@ -158,6 +176,9 @@ void simulate_plans(SimulateOptions options, const Session& session) {
   require_given({{"--model", !options.asked.plan.model.empty()},
                  {"--cluster", !options.asked.cluster.empty()},
                  {"--plan", !options.plans.empty()}});
+  if (options.target && !options.asked.software) {
+    options.asked.software = target_from_option("--target", *options.target).software;
+  }
   AskedSetting asked(options.asked, session);
   asked.setting.engine = engine_with(options, asked.setting.engine);
   const Question question{asked.cluster, asked.software, asked.chosen.reason,
@@ -167,6 +188,7 @@ void simulate_plans(SimulateOptions options, const Session& session) {
   const AskedPlan form = asked_plan(options.asked.plan, asked);
   const Plan plan = plan_for(form, options.asked.plan, asked.setting);
   require_precision(asked.cluster, plan.precision);
+  require_carried(options, form, plan, asked, session);
   report_one(options, question, form, plan, asked.setting, session);
 }
 
@@ -179,6 +201,9 @@ void add_simulate_command(Command& program, Session& session) {
   add_setting_options(command, options->asked);
   command.repeated("--plan", options->plans,
                    std::string(kPlanAbout) + "\n(may be repeated: one line for each plan)");
+  command.text("--target", options->target,
+               "What is to run the plan, one of `export --list`: its software; a plan that it\n"
+               "cannot be told ends with exit code 12 and what can be told instead");
   add_budget_options(command, options->budget);
   command.flag("--program", options->program, "Print every device's tasks instead");
   command.text("--trace", options->trace, "Write the timeline for ui.perfetto.dev");

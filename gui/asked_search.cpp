@@ -87,7 +87,7 @@ AskedSearch::AskedSearch(const Inputs& typed, const Session& session) : inputs(t
   setting.emplace(setting_options, session);
   budget = budget_from_options(budget_options, setting->cluster);
   search_options.top = kAllPlans;
-  question = question_from_options(search_options, setting_options, *setting, budget,
+  question = question_from_options(search_options, setting_options, *setting, budget, session,
                                    static_cast<double>(std::time(nullptr)));
 }
 

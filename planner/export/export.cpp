@@ -29,6 +29,9 @@ Refusals refusals_of_key(const TargetWriter& writer, std::string_view key,
   return refusals;
 }
 
+constexpr std::array<std::string_view, 8> kUnsearchedKeys = {
+    "precision", "kernels", "gradients", "rerun_all", "shard", "overlap", "reshard", "prefetch"};
+
 // What runs any place has its devices in one process.
 LaunchShape launch_of(const TargetWriter& writer, const PlanChoices& choices,
                       const ExportSetting& setting) {
@@ -102,9 +105,21 @@ std::vector<Refusal> refusals_of(const ExportTarget& target, const PlanChoices& 
   return refusals;
 }
 
+std::vector<std::string> model_problems(const ExportTarget& target, const ExportSetting& setting) {
+  Refusals refusals = refusals_of_key(writer_of(target), "precision", {}, setting);
+  if (!writer_of(target).any_model) check_model(refusals, writer_of(target), setting);
+  std::vector<std::string> problems;
+  for (const Refusal& refusal : refusals) problems.push_back(to_text(refusal));
+  return problems;
+}
+
 bool is_refused(const ExportTarget& target, std::string_view key, const PlanChoices& choices,
                 const ExportSetting& setting) {
-  return !refusals_of_key(writer_of(target), key, choices, setting).empty();
+  const TargetWriter& writer = writer_of(target);
+  if (!refusals_of_key(writer, key, choices, setting).empty()) return true;
+  return key == "bucket" && std::ranges::any_of(kUnsearchedKeys, [&](std::string_view other) {
+           return !refusals_of_key(writer, other, choices, setting).empty();
+         });
 }
 
 std::vector<RecomputeChoice> recomputes_of(const ExportTarget& target) {

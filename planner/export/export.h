@@ -56,10 +56,17 @@ std::string to_text(const Refusal& refusal);
 // them, and says all of them.
 std::vector<Refusal> refusals_of(const ExportTarget& target, const PlanChoices& choices,
                                  const ExportSetting& setting);
+// What speaks against the model and its precision, whatever the plan, in words.
+std::vector<std::string> model_problems(const ExportTarget& target, const ExportSetting& setting);
 // The same of one key alone, for searches that decide key by key: what later keys are does not
-// matter to it.
+// matter to it. With "bucket", the last one, also of all keys that are not searched.
 bool is_refused(const ExportTarget& target, std::string_view key, const PlanChoices& choices,
                 const ExportSetting& setting);
+
+// The choices with what the target does where a search does not choose: its kernels, the precision
+// of its gradients, and the like.
+PlanChoices carried_defaults(const ExportTarget& target, const PlanChoices& choices,
+                             const ExportSetting& setting);
 
 // The least changes of choices that can be carried, one for each way to recompute where that has to
 // change: refused keys have what the target has instead. Empty: what is refused is not a choice,
@@ -92,7 +99,7 @@ struct PlanToExport {
 };
 
 struct ExportedFile {
-  std::string name;  // within the folder, without folders of its own but "model/config.json"
+  std::string name;  // within the folder, such as "train.sh" or "model/config.json"
   std::string text;
   bool is_program = false;
   friend bool operator==(const ExportedFile&, const ExportedFile&) = default;

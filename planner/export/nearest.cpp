@@ -104,6 +104,32 @@ bool fit_batch(PlanChoices& choices, const BatchChoice& batch) {
 
 }  // namespace
 
+PlanChoices carried_defaults(const ExportTarget& target, const PlanChoices& choices,
+                             const ExportSetting& setting) {
+  const TargetWriter& writer = writer_of(target);
+  PlanChoices carried = choices;
+  for (const std::string_view key :
+       {"kernels", "gradients", "rerun_all", "overlap", "reshard", "prefetch"}) {
+    // Where it matters: with replicas that share all state out, and layers that are run again.
+    PlanChoices asked = carried;
+    asked.dp = 2;
+    asked.zero = 3;
+    asked.recompute = {Recompute::Uniform};
+    if (!is_refused(target, key, asked, setting)) continue;
+    for (const PlanChoices& other : other_values(key, asked, writer, setting)) {
+      if (is_refused(target, key, other, setting)) continue;
+      carried.kernels = other.kernels;
+      carried.gradient_precision = other.gradient_precision;
+      carried.rerun_all = other.rerun_all;
+      carried.overlap = other.overlap;
+      carried.reshard = other.reshard;
+      carried.prefetch = other.prefetch;
+      break;
+    }
+  }
+  return carried;
+}
+
 std::vector<PlanChoices> nearest_carried(const ExportTarget& target, const PlanChoices& choices,
                                          const ExportSetting& setting) {
   const TargetWriter& writer = writer_of(target);

@@ -75,6 +75,7 @@ struct Rule {
 
 struct TargetWriter {
   ExportTarget target;
+  bool any_model = false;  // plans are for models that no decoder's config.json says, too
   Abilities abilities;
   std::vector<Rule> rules;
   // Of the model, where there is a decoder.

@@ -32,12 +32,23 @@ enum class Objective {
   Devices,       // used, among plans whose step is at most `longest_step`
 };
 
+// What a target that plans are for leaves to choose.
+struct TargetSpace {
+  std::vector<RecomputeChoice> recomputes;  // that it has words for, besides those searched anyway
+  // Whether it cannot be told a key's value, where all keys before it are decided.
+  std::function<bool(std::string_view key, const PlanChoices& choices)> refuses;
+  // What it makes by itself; none: it is told.
+  std::function<std::optional<Bytes>(const PlanChoices&)> bucket;
+  std::function<std::optional<std::vector<std::int64_t>>(const PlanChoices&)> layers;
+};
+
 struct SearchQuestion {
   BatchChoice batch;
   // Values of keys that are not searched, and of searched ones that nothing speaks for: what the
   // software does.
   PlanChoices defaults;
   std::vector<KeyValue> pins, forbids;
+  std::optional<TargetSpace> target = {};
   std::optional<Bytes> max_memory;  // as if each device had no more
   bool allow_close = false;         // plans too close to call count as fitting
   Objective objective = Objective::Time;

@@ -90,6 +90,7 @@ std::vector<PlanChoices> each(const PlanChoices& from, const std::vector<Value>&
 
 SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
     : batch_(question.batch),
+      target_(question.target),
       setting_(setting),
       base_(question.defaults),
       plain_(question.defaults),
@@ -121,6 +122,9 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   recomputes_ = kept_sets(one, batch_, setting);
   recomputes_.insert(recomputes_.begin(), {Recompute::None});
   recomputes_.push_back({Recompute::Uniform});
+  if (target_) {
+    recomputes_.insert(recomputes_.end(), target_->recomputes.begin(), target_->recomputes.end());
+  }
   has_host_ = std::ranges::all_of(setting.cluster.node_types,
                                   [](const NodeType& node) { return node.host.has_value(); });
 }
@@ -138,6 +142,9 @@ std::vector<PlanChoices> SearchSpace::allowed(std::string_view name,
       return forbidden.first == name && is_same(key, value, forbidden.second);
     });
   });
+  if (target_) {
+    std::erase_if(values, [&](const PlanChoices& value) { return target_->refuses(name, value); });
+  }
   return values;
 }
 
@@ -265,6 +272,7 @@ std::vector<PlanChoices> SearchSpace::layerings(const PlanChoices& partial, Boun
     const auto balanced = bounds.balanced_layers(partial);
     if (balanced != equal_layers(layers_, partial.pp)) layers.push_back(balanced);
   }
+  if (const auto own = target_ ? target_->layers(partial) : std::nullopt) layers = {*own};
   return allowed(
       "layers", each(partial, layers, [](PlanChoices& c, const auto& value) { c.layers = value; }));
 }
@@ -300,6 +308,7 @@ std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
 std::vector<PlanChoices> SearchSpace::buckets(const PlanChoices& partial) const {
   std::vector<Bytes> buckets = {base_.bucket};
   if (partial.dp > 1) buckets.assign(std::begin(kBuckets), std::end(kBuckets));
+  if (const auto own = target_ ? target_->bucket(partial) : std::nullopt) buckets = {*own};
   return allowed("bucket", each(partial, buckets, [](PlanChoices& c, Bytes value) {
                    c.bucket = value;
                    if (c.dp > 1) c.bucket_per_replica = Bytes();

@@ -49,6 +49,7 @@ class SearchSpace {
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
 
   const BatchChoice batch_;
+  const std::optional<TargetSpace> target_;
   const Setting& setting_;
   PlanChoices base_;                           // defaults with all pins
   const PlanChoices plain_;                    // what a key is where it is forbidden

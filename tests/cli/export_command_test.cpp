@@ -85,4 +85,37 @@ TEST_CASE("targets and versions there is no table for are refused with those the
   CHECK_THAT(list.out, Contains("megatron-lm core_v0.16.1"));
 }
 
+TEST_CASE("a plan that is searched for a target can be written for it") {
+  const TemporaryFolder folder;
+  const std::string plan = (folder.path() / "plan.json").string();
+  const std::string asked = " --model llama2-7b --cluster h100:2x8 --quiet ";
+  for (const std::string target : {"megatron-lm", "deepspeed", "torchtitan", "nanotron",
+                                   "accelerate", "colossal-ai", "megatron-bridge"}) {
+    CAPTURE(target);
+    const auto found = run_program("plan --global-batch 64 --seq 4096 --json --top 3 --target " +
+                                   target + " --save " + plan + asked);
+    REQUIRE(found.exit_code == 0);
+    const auto json = nlohmann::json::parse(found.out);
+    const auto written = run_program("export --json --to " + target + " --plan " + plan + asked);
+    REQUIRE(written.exit_code == 0);
+    CHECK(nlohmann::json::parse(written.out)["predicted"]["step_s"] ==
+          json["plans"][0]["report"]["step_s"]);
+    for (const auto& one : json["plans"]) {
+      const auto choices = one["choices"].get<std::string>();
+      CAPTURE(choices);
+      CHECK(run_program("simulate --global-batch 64 --seq 4096 --target " + target + " --plan '" +
+                        choices + "'" + asked)
+                .exit_code == 0);
+    }
+  }
+}
+
+TEST_CASE("simulate says what its target cannot be told") {
+  const auto refused = run_program(
+      "simulate --model gpt2 --cluster h100 --plan dp=8,zero=1 --global-batch 32 --seq 1024 "
+      "--target accelerate");
+  CHECK(refused.exit_code == 12);
+  CHECK_THAT(refused.out, Contains("zero=1: it has 2, 3"));
+}
+
 }  // namespace meshwright

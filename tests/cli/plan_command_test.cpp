@@ -242,7 +242,7 @@ TEST_CASE("a plan for the executor runs") {
   CHECK(document.at("software") == "meshwright");
   CHECK(run_program("run --model gpt2-tiny --steps 1 --quiet --plan " + file).exit_code == 0);
   check_refused(kTask + "--target executor --precision bf16", 2, "runs fp32 and fp64, not bf16");
-  check_refused(kTask + "--target megatron-lm", 2, "cannot be made yet");
+  check_refused(kTask + "--target megatron", 2, "--target megatron: expected megatron-lm, ");
 }
 
 TEST_CASE("what cannot be asked is refused in words") {

@@ -397,7 +397,11 @@ def check_megatron_bridge(folder, facts, names):
 
 
 def check_executor(folder, facts, _):
-    check_model_config(folder, facts)
+    config = next(folder.glob("*/config.json"))
+    expect("family", json.loads(config.read_text())["model_type"], facts["family"])
+    script = (folder / "train.sh").read_text()
+    if f"--model {config.parent.name}/config.json --plan plan.json" not in script:
+        raise Wrong("train.sh does not run this model by the plan")
 
 
 CHECKS = {

@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/export/export_bench.h"
+#include "tests/test_scale.h"
+
+namespace meshwright {
+namespace {
+
+// A plan of the target's own defaults that it carries on one node: dp=8, or tp=8 where there is no
+// data parallelism without further choices.
+PlanChoices carried_plan(const ExportTarget& target, const ExportSetting& setting) {
+  PlanChoices choices = defaults_of(target, setting.batch.precision);
+  choices.dp = 8;
+  return nearest_carried(target, choices, setting).at(0);
+}
+
+std::set<std::string> refused_fields(const ExportTarget& target, const PlanChoices& choices,
+                                     const ExportSetting& setting) {
+  std::set<std::string> fields;
+  for (const Refusal& refusal : refusals_of(target, choices, setting)) {
+    CHECK_FALSE(refusal.value.empty());
+    CHECK_FALSE(refusal.reason.empty());
+    fields.insert(refusal.field);
+  }
+  return fields;
+}
+
+// A change of a plan that is carried, the targets that have no word for it, and the field they
+// name.
+struct Unsaid {
+  std::string field;
+  void (*change)(PlanChoices& choices);
+  std::set<std::string> targets;
+};
+
+const std::set<std::string> kAll = {"megatron-lm", "deepspeed",   "torchtitan",     "nanotron",
+                                    "accelerate",  "colossal-ai", "megatron-bridge"};
+std::set<std::string> all_but(const std::set<std::string>& some) {
+  std::set<std::string> rest;
+  std::ranges::set_difference(kAll, some, std::inserter(rest, rest.end()));
+  return rest;
+}
+
+const std::vector<Unsaid> kUnsaid = {
+    {"cp", [](PlanChoices& c) { c.cp = 2; }, kAll},
+    {"ep", [](PlanChoices& c) { c.ep = 2; }, kAll},
+    {"pp", [](PlanChoices& c) { c.dp = 4, c.pp = 2; }, {"deepspeed", "accelerate"}},
+    {"tp", [](PlanChoices& c) { c.dp = 4, c.tp = 2; }, {"accelerate"}},
+    {"sequence_parallel",
+     [](PlanChoices& c) { c.dp = 4, c.tp = 2, c.sequence_parallel = true; },
+     {"deepspeed"}},
+    {"schedule",
+     [](PlanChoices& c) { c.dp = 4, c.pp = 2, c.schedule = Schedule::GPipe; },
+     {"megatron-lm", "megatron-bridge", "colossal-ai", "deepspeed", "accelerate"}},
+    {"virtual_stages",
+     [](PlanChoices& c) {
+       c.dp = 4, c.pp = 2, c.schedule = Schedule::Interleaved, c.virtual_stages = 2;
+     },
+     {"nanotron", "deepspeed", "accelerate"}},
+    {"layers",
+     [](PlanChoices& c) {
+       c.dp = 4, c.pp = 2, c.layers = {10, 22};
+     },
+     {"nanotron", "deepspeed", "accelerate"}},
+    {"recompute", [](PlanChoices& c) { c.recompute = {Recompute::Selective}; },
+     all_but({"megatron-lm", "megatron-bridge"})},
+    {"recompute", [](PlanChoices& c) { c.recompute = {Recompute::Products}; },
+     all_but({"torchtitan"})},
+    {"recompute",
+     [](PlanChoices& c) {
+       c.recompute = {Recompute::Uniform, 2};
+     },
+     all_but({"megatron-lm", "megatron-bridge"})},
+    {"recompute",
+     [](PlanChoices& c) {
+       c.recompute = {Recompute::First, 2};
+     },
+     all_but({"megatron-lm", "megatron-bridge"})},  // Colossal-AI: with a pipeline alone
+    {"recompute",
+     [](PlanChoices& c) {
+       c.recompute = {Recompute::Drop, 0, {"ffn.norm"}};
+     },
+     kAll},
+    {"recompute", [](PlanChoices& c) { c.recompute = {Recompute::Uniform}; }, {"nanotron"}},
+    {"offload", [](PlanChoices& c) { c.offload_activations = true; }, kAll},
+    {"offload",
+     [](PlanChoices& c) { c.offload_optimizer = true, c.zero = 1; },
+     {"torchtitan", "nanotron", "accelerate"}},
+    {"zero", [](PlanChoices& c) { c.zero = 1; }, {"torchtitan", "accelerate"}},
+    {"zero", [](PlanChoices& c) { c.zero = 2; }, {"nanotron", "megatron-bridge"}},
+    {"zero", [](PlanChoices& c) { c.zero = 3; }, {"nanotron", "colossal-ai", "megatron-bridge"}},
+    {"shard", [](PlanChoices& c) { c.zero = 3, c.shard = 4; },
+     all_but({"torchtitan", "accelerate"})},
+    {"shard", [](PlanChoices& c) { c.zero = 1, c.shard = 4; },
+     all_but({"megatron-lm", "megatron-bridge"})},
+    {"reshard", [](PlanChoices& c) { c.zero = 3, c.reshard = false; }, kAll},
+    {"prefetch", [](PlanChoices& c) { c.zero = 3, c.prefetch = 2; }, all_but({"deepspeed"})},
+    {"kernels", [](PlanChoices& c) { c.kernels = KernelSet::Executor; }, kAll},
+    {"kernels", [](PlanChoices& c) { c.kernels = KernelSet::Unfused; },
+     all_but({"megatron-lm", "megatron-bridge"})},
+};
+
+}  // namespace
+
+TEST_CASE("what a target has no word for is refused by its field, and only there") {
+  const ExportBench bench("llama2-7b", "h100");
+  for (const ExportTarget& target : export_targets()) {
+    if (target.name == "executor" || target.version == "0.2.2") continue;
+    const PlanChoices carried = carried_plan(target, bench.setting);
+    for (const Unsaid& unsaid : kUnsaid) {
+      PlanChoices choices = carried;
+      unsaid.change(choices);
+      CAPTURE(target.name, to_text(choices), unsaid.field);
+      const bool refused = refused_fields(target, choices, bench.setting).contains(unsaid.field);
+      CHECK(refused == unsaid.targets.contains(target.name));
+    }
+  }
+}
+
+TEST_CASE(
+    "degrees, heads, batches and stages that a target takes are told from those it does not") {
+  const ExportBench llama("llama3-8b", "h100:2x8");  // 32 heads, 8 of keys and values
+  const ExportTarget& megatron = target_named("megatron-lm");
+  const ExportTarget& titan = target_named("torchtitan");
+  const auto refuses = [](const ExportTarget& target, PlanChoices choices,
+                          const ExportSetting& setting, const std::string& field) {
+    return refused_fields(target, choices, setting).contains(field);
+  };
+  // Megatron-Core: key-value heads are a multiple of tp, or divide it. torchtitan: tp divides them.
+  CHECK_FALSE(refuses(megatron, {.tp = 16}, llama.setting, "tp"));
+  CHECK(refuses(titan, {.tp = 16}, llama.setting, "tp"));
+  CHECK_FALSE(refuses(titan, {.tp = 8}, llama.setting, "tp"));
+  const ExportBench gpt2("gpt2", "h100", {32, 1024, Precision::BF16});  // 12 heads
+  CHECK(refuses(megatron, {.tp = 8}, gpt2.setting, "tp"));
+  CHECK_FALSE(refuses(megatron, {.tp = 4}, gpt2.setting, "tp"));
+  // A vocabulary of 50257 is padded by Megatron-LM, not by nanotron; tp=2 does not divide it.
+  CHECK_FALSE(refuses(megatron, {.tp = 2}, gpt2.setting, "tp"));
+  CHECK(refuses(target_named("nanotron"), {.tp = 2}, gpt2.setting, "tp"));
+  // Interleaving goes round the stages: 64 / (dp x 2) micro-batches over 4 stages.
+  PlanChoices rounds{.dp = 4, .pp = 4, .microbatch = 2, .virtual_stages = 2};
+  rounds.schedule = Schedule::Interleaved;
+  CHECK_FALSE(refuses(megatron, rounds, llama.setting, "schedule"));
+  const ExportBench few("llama3-8b", "h100:2x8", {48, 2048, Precision::BF16});  // 6 micro-batches
+  CHECK(refuses(megatron, rounds, few.setting, "schedule"));
+  // Processes: as many on each node.
+  CHECK_FALSE(refuses(megatron, {.dp = 16}, llama.setting, "place"));
+  CHECK(refuses(megatron, {.dp = 12}, llama.setting, "place"));
+  CHECK_FALSE(refuses(megatron, {.dp = 12, .place = {{"dp", 6}}}, llama.setting, "place"));
+}
+
+TEST_CASE("ranks of a launch have the devices that the plan has") {
+  const ExportBench bench("llama3-8b", "h100:2x8");
+  // tp innermost, then pp, then dp: Megatron-LM has an option for it, torchtitan does not.
+  PlanChoices choices = defaults_of(target_named("megatron-lm"), Precision::BF16);
+  choices.dp = 2, choices.tp = 4, choices.pp = 2;
+  choices.place = {{"tp", 4}, {"pp", 2}};
+  const auto files = exported(target_named("megatron-lm"), choices, bench.setting);
+  CHECK(files.front().text.find("--use-tp-pp-dp-mapping") != std::string::npos);
+  CHECK(refused_fields(target_named("torchtitan"), choices, bench.setting).contains("place"));
+  choices.place = {{"tp", 4}, {"dp", 2}};
+  const auto plain = exported(target_named("megatron-lm"), choices, bench.setting);
+  CHECK(plain.front().text.find("--use-tp-pp-dp-mapping") == std::string::npos);
+  CHECK_FALSE(refused_fields(target_named("torchtitan"), choices, bench.setting).contains("place"));
+}
+
+TEST_CASE("nanotron's own cut of the stages is the one that is carried") {
+  const ExportBench bench("llama2-70b", "h100:8x8", {64, 4096, Precision::BF16});
+  const ExportTarget& nanotron = target_named("nanotron");
+  const PlanChoices choices{.dp = 2, .tp = 8, .pp = 4};
+  // A layer is (4 x 8192 + 3 x 28672) x 8192 = 973 M, the head 32000 x 8192 = 262 M; a quarter of
+  // 80 layers and the head is 20.07 layers, so the first stage ends with the 21st.
+  CHECK(own_layers(nanotron, choices, bench.setting) == std::vector<std::int64_t>{21, 20, 20, 19});
+  CHECK(is_refused(nanotron, "layers", choices, bench.setting));
+  PlanChoices own = choices;
+  own.layers = {21, 20, 20, 19};
+  CHECK_FALSE(is_refused(nanotron, "layers", own, bench.setting));
+}
+
+TEST_CASE("models that a target cannot build are refused") {
+  const auto fields = [](const char* model, const char* target) {
+    const ExportBench bench(model, "h100");
+    return refused_fields(target_named(target), {.dp = 8}, bench.setting);
+  };
+  for (const char* model : {"mixtral-8x7b", "deepseek-v2-lite", "bert-base", "t5-small"}) {
+    for (const ExportTarget& target : export_targets()) {
+      CAPTURE(model, target.name);
+      if (target.name != "executor") CHECK(fields(model, target.name.c_str()).contains("model"));
+    }
+  }
+  CHECK(fields("gemma-7b", "megatron-lm").contains("model"));  // gated gelu, scaled embedding
+  CHECK(fields("opt-125m", "megatron-lm").contains("model"));  // relu
+  CHECK(fields("gpt2", "torchtitan").contains("model"));       // learned positions
+  CHECK(fields("llama3-8b", "nanotron").contains("model"));    // theta 500000
+  CHECK_FALSE(fields("qwen3-8b", "megatron-lm").contains("model"));
+  CHECK_FALSE(fields("gemma-7b", "deepspeed").contains("model"));
+}
+
+TEST_CASE("the nearest plans are carried, and a plan that is carried is its own nearest") {
+  const ExportBench bench("llama2-7b", "h100:2x8");
+  const std::uint32_t seed = 3;
+  CAPTURE(seed);
+  AnyChoices random(seed);
+  for (const ExportTarget& target : export_targets()) {
+    if (target.version == "0.2.2") continue;  // it has no llama 2
+    for (int i = 0; i < cases(60, 2000); ++i) {
+      const PlanChoices drawn = random.draw(bench.setting, defaults_of(target, Precision::BF16));
+      CAPTURE(target.name, to_text(drawn));
+      const bool carried = refusals_of(target, drawn, bench.setting).empty();
+      const auto near = nearest_carried(target, drawn, bench.setting);
+      if (carried) CHECK(near == std::vector{drawn});
+      for (const PlanChoices& one : near) CHECK(refusals_of(target, one, bench.setting).empty());
+    }
+  }
+}
+
+}  // namespace meshwright
