@@ -28,7 +28,8 @@ constexpr auto kClusterImportFooter =
     "node[01-16]=FILE that it is of 16 nodes. Nodes with equal values become one type.\n"
     "Every value keeps where it comes from; where files disagree both are told. What no file says\n"
     "is assumed, and listed. Bad files end with exit code 20.\n\n"
-    "Example: meshwright cluster import nccl-topology.xml nvidia-smi.xml --nodes 4 --out mine.json";
+    "Example, in the source folder:\n"
+    "  meshwright cluster import tests/data/import/a100_nccl.xml --nodes 4 --out mine.json";
 
 struct ClusterImportOptions {
   std::vector<std::string> files;

@@ -26,9 +26,10 @@ constexpr auto kImportFooter =
     "Python of Megatron-Bridge or Colossal-AI. Files are read, never run: of scripts literal "
     "words,\n"
     "variables and lists of them, of Python literals and keyword arguments. What plans cannot say\n"
-    "is refused with its line (exit code 20); --leave-out KEY takes it as not there. What is left\n"
+    "is refused with its line (exit code 20); --leave-out=KEY takes it as not there. What is left\n"
     "out of a file is what the framework does then, not what a plan of ours would.\n\n"
-    "Example: meshwright import train.sh --model llama3-8b --cluster h100:2x8";
+    "Example, in the source folder:\n"
+    "  meshwright import tests/data/import/megatron_70b.sh --model llama3-70b --cluster h100:4x8";
 
 struct ImportOptions {
   std::vector<std::string> files, left_out;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <pugixml.hpp>
+#include <set>
 
 #include "costmodel/base/input_error.h"
 #include "import/input/text_lines.h"
@@ -23,8 +24,9 @@ class XmlCopy {
       fail_line(source_, element.line,
                 fmt::format("elements nest deeper than {} levels", kDeepestXml));
     }
+    std::set<std::string_view> names;
     for (const pugi::xml_attribute& attribute : node.attributes()) {
-      if (element.attribute(attribute.name())) {
+      if (!names.insert(attribute.name()).second) {
         fail_line(source_, element.line,
                   fmt::format("the attribute \"{}\" is given twice", printable(attribute.name())));
       }

@@ -12,6 +12,8 @@
 namespace meshwright {
 
 inline constexpr int kDeepestConfig = 64;
+// Every value below a key repeats it.
+inline constexpr std::size_t kLongestKey = 256;
 
 // No aliases: a file of a kilobyte could stand for a petabyte.
 std::vector<ForeignSetting> parse_yaml(std::string_view text, const std::string& source);

@@ -58,41 +58,42 @@ std::string values_text(const ForeignSetting& setting) {
   return printable(fmt::format("{}", fmt::join(texts, " ")));
 }
 
+void require_few(std::size_t count, const std::string& source) {
+  if (count <= kMostSettings) return;
+  throw InputError(fmt::format("{}: has more than {} values", printable(source), kMostSettings));
+}
+
 ForeignSettings::ForeignSettings(std::vector<ForeignSetting> settings,
                                  const std::vector<std::string>& left_out) {
   for (ForeignSetting& setting : settings) {
     if (std::ranges::find(left_out, setting.key) != left_out.end()) continue;
-    const auto same = [&](const Entry& entry) { return entry.setting.key == setting.key; };
-    const auto before = std::ranges::find_if(entries_, same);
-    if (before == entries_.end()) {
+    const auto [place, is_new] = places_.try_emplace(setting.key, entries_.size());
+    if (is_new) {
       entries_.push_back({std::move(setting)});
     } else {
-      before->setting = std::move(setting);
+      entries_[place->second].setting = std::move(setting);
     }
   }
 }
 
-bool ForeignSettings::has(std::string_view key) const {
+const ForeignSettings::Entry* ForeignSettings::find(std::string_view key) const {
   asked_.emplace(key);
-  return std::ranges::any_of(entries_, [&](const Entry& entry) {
-    return entry.setting.key == key &&
-           !(entry.setting.values.size() == 1 && entry.setting.values[0] == ForeignValue());
-  });
+  const auto place = places_.find(key);
+  return place == places_.end() ? nullptr : &entries_[place->second];
 }
 
-bool ForeignSettings::is_null(std::string_view key) const {
-  const auto named = [&](const Entry& entry) { return entry.setting.key == key; };
-  return std::ranges::any_of(entries_, named) && !has(key);
+bool ForeignSettings::has(std::string_view key) const {
+  const Entry* entry = find(key);
+  return entry && entry->setting.values != std::vector<ForeignValue>{ForeignValue()};
 }
+
+bool ForeignSettings::is_null(std::string_view key) const { return find(key) && !has(key); }
 
 const ForeignSetting* ForeignSettings::take(std::string_view key) {
-  asked_.emplace(key);
-  for (Entry& entry : entries_) {
-    if (entry.setting.key != key) continue;
-    entry.use = Use::Read;
-    return has(key) ? &entry.setting : nullptr;
-  }
-  return nullptr;
+  const Entry* found = find(key);
+  if (!found) return nullptr;
+  entries_[places_.find(key)->second].use = Use::Read;
+  return has(key) ? &found->setting : nullptr;
 }
 
 void ForeignSettings::refuse_value(const ForeignSetting& setting, std::string_view reason) {
@@ -206,9 +207,7 @@ void ForeignSettings::refuse_unless(std::string_view key, const std::vector<std:
 }
 
 void ForeignSettings::set_aside(std::string_view key) {
-  for (Entry& entry : entries_) {
-    if (entry.setting.key == key) entry.use = Use::Aside;
-  }
+  if (find(key)) entries_[places_.find(key)->second].use = Use::Aside;
 }
 
 void ForeignSettings::refuse_slip(const ForeignSetting& setting, std::string_view target) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,10 @@ struct ForeignSetting {
   std::int64_t line = 0;  // 0: not known
 };
 std::string values_text(const ForeignSetting& setting);
+
+// Files of people have hundreds; readers refuse more than this many settings, or values of one.
+inline constexpr std::size_t kMostSettings = 20'000;
+void require_few(std::size_t count, const std::string& source);
 
 // What a target makes of its settings. Each question marks the setting as read, and what nobody
 // asked for is listed as ignored. A value that cannot be used is a refusal; refusals are collected,
@@ -76,6 +81,7 @@ class ForeignSettings {
     ForeignSetting setting;
     Use use = Use::None;
   };
+  const Entry* find(std::string_view key) const;
   // Marks it as read. Null: it is not there, or null.
   const ForeignSetting* take(std::string_view key);
   // With one value; refused otherwise.
@@ -84,6 +90,7 @@ class ForeignSettings {
   void refuse_expected(std::string_view key, std::string_view expected);
 
   std::vector<Entry> entries_;
+  std::map<std::string, std::size_t, std::less<>> places_;  // in entries_
   std::vector<std::string> refusals_;
   mutable std::set<std::string> asked_;
 };

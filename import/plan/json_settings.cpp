@@ -2,13 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
 #include "import/plan/config_files.h"
 
 namespace meshwright {
 namespace {
 
-ForeignValue json_scalar(const nlohmann::ordered_json& value) {
+ForeignValue json_scalar(const nlohmann::json& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number_integer()) {
     // What does not fit is no count either.
@@ -27,9 +28,14 @@ class JsonSettings {
   explicit JsonSettings(const std::string& source) : source_(source) {}
   std::vector<ForeignSetting> settings;
 
-  void read(const nlohmann::ordered_json& value, const std::string& path) {
+  void read(const nlohmann::json& value, const std::string& path) {
+    require_few(settings.size() + value.size(), source_);
     if (value.is_object()) {
       for (const auto& [key, child] : value.items()) {
+        if (key.size() > kLongestKey) {
+          throw InputError(fmt::format("{}: {}: a key is longer than {} bytes", printable(source_),
+                                       printable(key), kLongestKey));
+        }
         read(child, path.empty() ? key : path + "." + key);
       }
       return;
@@ -58,7 +64,7 @@ class JsonSettings {
 std::vector<ForeignSetting> parse_json(std::string_view text, const std::string& source) {
   JsonInput::parse(text, source);  // throws for what is no JSON, too deep or there twice
   JsonSettings reader(source);
-  reader.read(nlohmann::ordered_json::parse(text), "");
+  reader.read(nlohmann::json::parse(text), "");
   return std::move(reader.settings);
 }
 

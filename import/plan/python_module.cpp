@@ -93,6 +93,7 @@ class PythonReader {
   }
 
   void add(const std::string& key, Value value, std::int64_t line) {
+    require_few(settings.size(), source_);
     if (is_unknown()) {
       for (ForeignValue& one : value.values) one = Computed{to_text(one)};
     }
@@ -104,6 +105,7 @@ class PythonReader {
   std::string dotted_name() {
     std::string name;
     while (!at_end() && token().kind == TokenKind::Name) {
+      if (name.size() > kLongestPythonName) fail_line(source_, line(), "a dotted name is too long");
       name += token().text;
       ++at_;
       if (!is_sign(".")) break;

@@ -68,11 +68,17 @@ class PythonLexer {
 
   void read_token() {
     const std::int64_t line = line_;
+    if (++tokens_ > kMostPythonTokens) {
+      fail_line(source_, line, fmt::format("has more than {} words", kMostPythonTokens));
+    }
     const std::size_t prefix = text_prefix();
     if (peek(prefix) == '"' || peek(prefix) == '\'') return read_text(prefix, line);
     std::string word;
     if (is_word_start(peek())) {
       while (is_word(peek())) word += next();
+      if (word.size() > kLongestPythonName) {
+        fail_line(source_, line, fmt::format("a name is longer than {} bytes", kLongestPythonName));
+      }
       add(PythonToken::Kind::Name, word, line);
     } else if (std::isdigit(static_cast<unsigned char>(peek())) != 0 ||
                (peek() == '.' && std::isdigit(static_cast<unsigned char>(peek(1))) != 0)) {
@@ -138,6 +144,7 @@ class PythonLexer {
   const std::string& source_;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
+  std::size_t tokens_ = 0;
   int depth_ = 0;
   bool at_start_ = true;
   PythonLine current_;

@@ -22,6 +22,8 @@ struct PythonLine {
 };
 
 inline constexpr int kDeepestPython = 64;
+inline constexpr std::size_t kLongestPythonName = 256;
+inline constexpr std::size_t kMostPythonTokens = 200'000;
 
 // Throws InputError with `source` and the line for brackets and quotes that are not closed, and
 // brackets that nest too deep.

@@ -14,7 +14,7 @@ namespace {
 
 using PieceKind = ShellPiece::Kind;
 
-constexpr std::size_t kMostWords = 100'000;
+constexpr std::size_t kMostWords = 20'000;
 constexpr std::size_t kLongestWord = 1 << 20;
 
 // Known parts, and computed ones that are taken for parts of one word.

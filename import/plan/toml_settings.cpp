@@ -17,7 +17,7 @@ void check_shape(std::string_view text, const std::string& source) {
   std::int64_t number = 0;
   int depth = 0;
   for (const std::string& line : lines_of(text)) {
-    ++number;
+    require_few(static_cast<std::size_t>(++number), source);
     if (line.size() > kLongestTomlLine) {
       fail_line(source, number, fmt::format("is longer than {} bytes", kLongestTomlLine));
     }
@@ -44,8 +44,13 @@ class TomlReader {
   std::vector<ForeignSetting> settings;
 
   void read(const toml::value& value, const std::string& path) {
+    require_few(settings.size(), source_);
     if (value.is_table()) {
       for (const auto& [key, child] : value.as_table()) {
+        if (key.size() > kLongestKey) {
+          fail_line(source_, line_of(child),
+                    fmt::format("a key is longer than {} bytes", kLongestKey));
+        }
         read(child, path.empty() ? key : path + "." + key);
       }
     } else if (value.is_array()) {

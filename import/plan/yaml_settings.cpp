@@ -43,6 +43,9 @@ class YamlReader : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                 const std::string& value) override {
     if (!frames_.empty() && frames_.back().is_map && !frames_.back().key) {
+      if (value.size() > kLongestKey) {
+        fail(mark, fmt::format("a key is longer than {} bytes", kLongestKey));
+      }
       if (!frames_.back().keys.insert(value).second) {
         fail(mark, fmt::format("the key \"{}\" is given twice", printable(value)));
       }
@@ -92,12 +95,14 @@ class YamlReader : public YAML::EventHandler {
     if (frames_.size() >= static_cast<std::size_t>(kDeepestConfig)) {
       fail(mark, fmt::format("nested deeper than {} levels", kDeepestConfig));
     }
+    require_few(++values_, source_);
     frames_.push_back({is_map, next_path(mark)});
   }
   void close() { frames_.pop_back(); }
 
   void add(const YAML::Mark& mark, ForeignValue value) {
     if (frames_.empty()) fail(mark, "expected keys with values");
+    require_few(++values_, source_);
     if (frames_.back().is_map) {
       settings.push_back({next_path(mark), {std::move(value)}, false, source_, mark.line + 1});
     } else {
@@ -108,6 +113,7 @@ class YamlReader : public YAML::EventHandler {
 
   const std::string& source_;
   std::vector<Frame> frames_;
+  std::size_t values_ = 0;
 };
 
 }  // namespace

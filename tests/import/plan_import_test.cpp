@@ -345,6 +345,18 @@ TEST_CASE("hostile configuration files end in one line") {
   CHECK_THAT(refused("{\"a\": 1}"), Contains("is JSON of no framework"));
   CHECK_THAT(refused("[a]\nb = 1\n"), Contains("is TOML of no framework"));
   CHECK_THAT(refused("hello world"), Contains("no command starts a training program"));
+  std::string many = "parallelism:\n", table = "[training]\n", object = "{\"bf16\": {}";
+  std::string module = "import torchtitan\n";
+  for (int i = 0; i < 30'000; ++i) {
+    many += fmt::format("  k{}: 1\n", i);
+    table += fmt::format("k{} = 1\n", i);
+    object += fmt::format(", \"k{}\": 1", i);
+    module += fmt::format("k{} = 1\n", i);
+  }
+  for (const std::string& text : {many, table, object + "}", module}) {
+    CHECK_THAT(refused(text), Contains("f: has more than 20000 values"));
+  }
+  CHECK_THAT(refused(std::string(1000, 'k') + ":\n  a: 1\n"), Contains("a key is longer than 256"));
   // Variables that double each other.
   std::string doubling = "A0=xxxxxxxxxxxxxxxx\n";
   for (int i = 1; i < 60; ++i) doubling += fmt::format("A{}=$A{}$A{}\n", i, i - 1, i - 1);
@@ -353,7 +365,7 @@ TEST_CASE("hostile configuration files end in one line") {
   for (int i = 1; i < 60; ++i) {
     lists += fmt::format("A{}=(\"${{A{}[@]}}\" \"${{A{}[@]}}\")\n", i, i - 1, i - 1);
   }
-  CHECK_THAT(refused(lists), Contains("has more than 100000 words"));
+  CHECK_THAT(refused(lists), Contains("has more than 20000 words"));
 }
 
 TEST_CASE("spoiled plans of other programs are refused in one line, or are plans") {
