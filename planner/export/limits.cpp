@@ -27,11 +27,13 @@ std::string heads_text(HeadRule rule) {
   return "";
 }
 
-std::string pipeline_text(const Abilities& able) {
+std::string pipeline_text(const TargetWriter& writer) {
+  const Abilities& able = writer.abilities;
   if (!able.pipeline) return "pp=1 alone";
-  return fmt::format(
-      "pp with schedule {}, {}", fmt::join(words_of(able.schedules), ", "),
-      able.any_layers ? "any layers of each chunk" : "layers that divide among the chunks");
+  return fmt::format("pp with schedule {}, {}", fmt::join(words_of(able.schedules), ", "),
+                     writer.layers     ? "layers as it cuts them"
+                     : able.any_layers ? "any layers of each chunk"
+                                       : "layers that divide among the chunks");
 }
 
 std::string zero_text(const Abilities& able) {
@@ -69,7 +71,8 @@ std::vector<std::string> limits_of(const ExportTarget& target) {
   std::vector<std::string> lines = {
       fmt::format("precision {}; kernels {}", fmt::join(words_of(able.precisions), ", "),
                   fmt::join(words_of(able.kernels), ", ")),
-      able.tensor ? heads_text(able.heads) : "tp=1 alone", pipeline_text(able), zero_text(able),
+      able.tensor ? heads_text(able.heads) : "tp=1 alone", pipeline_text(writer_of(target)),
+      zero_text(able),
       fmt::format("recompute {}; {}", fmt::join(recompute_words(able), ", "), offload_text(able))};
   if (able.tensor && able.sequence != SequenceSplit::Chosen) {
     lines.push_back(able.sequence == SequenceSplit::Never ? "no sequence_parallel"
