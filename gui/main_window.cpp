@@ -8,6 +8,7 @@
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QFileDialog>
+#include <QFileInfo>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
@@ -59,6 +60,13 @@ MainWindow::MainWindow(GuiSession& session, QWidget* parent)
   add_actions();
   connect(&session, &GuiSession::theme_changed, this, [this] { show_theme(); });
   connect(&session, &GuiSession::problem_changed, this, [this] { show_state(); });
+  connect(&session, &GuiSession::rows_changed, this, [this] { watch_files(); });
+  connect(&files_, &QFileSystemWatcher::fileChanged, this, [this](const QString& file) {
+    const bool there = QFileInfo::exists(file);
+    session_.report_problem(fmt::format("{} {} since it was read: F5 searches again",
+                                        file.toStdString(),
+                                        there ? "has changed" : "is not there any more"));
+  });
   connect(&session, &GuiSession::search_changed, this, [this] { show_state(); });
   connect(&session, &GuiSession::visible_changed, this, [this] { show_state(); });
   connect(&session, &GuiSession::detail_changed, this, [this] { show_state(); });
@@ -188,10 +196,11 @@ void MainWindow::add_actions() {
   add_action(search, "&Search", QKeySequence(Qt::Key_F5), [this] { session_.start_search(); });
   add_action(search, "S&top", QKeySequence(Qt::SHIFT | Qt::Key_F5),
              [this] { session_.stop_search(); });
-  add_action(search, "&Filter", QKeySequence(Qt::CTRL | Qt::Key_L), [this] {
+  QAction* filter = add_action(search, "&Filter", QKeySequence(Qt::CTRL | Qt::Key_L), [this] {
     pages_->setCurrentIndex(0);
     plans_->focus_filter();
   });
+  filter->setShortcuts({QKeySequence(Qt::CTRL | Qt::Key_L), QKeySequence(Qt::Key_Slash)});
   add_action(search, "&Question", QKeySequence(Qt::CTRL | Qt::Key_M),
              [this] { setup_->focus_first(); });
   add_view_actions(menuBar()->addMenu("&View"));
@@ -297,6 +306,18 @@ void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   if (!restored_) reset_layout();
   restored_ = true;
+}
+
+// What was read for the plans that are shown.
+void MainWindow::watch_files() {
+  if (watched_ == session_.asked()) return;
+  watched_ = session_.asked();
+  if (!files_.files().isEmpty()) files_.removePaths(files_.files());
+  for (const std::string& name :
+       {watched_->inputs.model, watched_->inputs.cluster, watched_->inputs.profile}) {
+    const QString file = QString::fromStdString(name);
+    if (QFileInfo(file).isFile()) files_.addPath(file);
+  }
 }
 
 void MainWindow::show_theme() {

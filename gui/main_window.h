@@ -1,5 +1,6 @@
 #pragma once
 
+#include <QFileSystemWatcher>
 #include <QLabel>
 #include <QMainWindow>
 #include <QProgressBar>
@@ -52,6 +53,7 @@ class MainWindow : public QMainWindow {
   void reset_layout();
   template <class View>
   QWidget* scrolled();
+  void watch_files();
   void show_theme();
   void show_state();
   void add_view(const std::string& name, const QString& title, QWidget* view, QTabWidget& tabs);
@@ -69,6 +71,8 @@ class MainWindow : public QMainWindow {
   QProgressBar* progress_ = nullptr;
   std::map<std::string, QWidget*> views_;
   std::vector<QAction*> actions_;
+  QFileSystemWatcher files_;
+  std::shared_ptr<const AskedSearch> watched_;
   bool restored_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
@@ -10,7 +11,8 @@
 namespace meshwright {
 namespace {
 
-constexpr Bytes kLargestOpened = 1_GiB;  // traces are long
+constexpr Bytes kLargestOpened = 256_MiB;
+constexpr std::int64_t kMostSaved = std::int64_t{1} << 40;
 
 bool is_preset(const GuiSession& session, const char* folder, const std::string& name) {
   const auto names = preset_names(session.command_session().data / folder);
@@ -38,7 +40,33 @@ bool open_name(GuiSession& session, const std::string& name) {
   return true;
 }
 
+// Traces may be too long to be read here, and say what they are at their beginning.
+bool begins_as_trace(const std::string& name) {
+  std::string beginning(256, ' ');
+  std::ifstream(name, std::ios::binary).read(beginning.data(), 256);
+  return beginning.find("\"otherData\"") != beginning.npos;
+}
+
+// What `plan --json` printed: the question is asked as it was, and its plans are simulated.
+void open_search(GuiSession& session, const JsonInput& saved) {
+  Inputs inputs;
+  inputs.model = saved.at("model").required<std::string>("name");
+  inputs.cluster = saved.at("cluster").required<std::string>("name");
+  inputs.global_batch = std::to_string(saved.at("global_batch").integer(1, kMostSaved));
+  inputs.sequence = std::to_string(saved.at("sequence").integer(1, kMostSaved));
+  inputs.precision = saved.required<std::string>("precision");
+  inputs.software = saved.required<std::string>("software");
+  inputs.objective = saved.required<std::string>("objective");
+  inputs.pins = saved.required<std::string>("pins");
+  inputs.forbids = saved.required<std::string>("forbids");
+  session.set_inputs(std::move(inputs));
+  for (const JsonInput& plan : saved.at("plans").elements()) {
+    if (const auto choices = plan.optional<std::string>("choices")) session.try_plan(*choices);
+  }
+}
+
 void open_document(GuiSession& session, const std::string& name) {
+  if (begins_as_trace(name)) return session.open_trace(name);
   const JsonInput input = JsonInput::read(name, kLargestOpened);
   const auto format = input.is_object() && input.has("format")
                           ? input.required<std::string>("format")
@@ -46,6 +74,7 @@ void open_document(GuiSession& session, const std::string& name) {
   if (format == "meshwright-cluster") return open_input(session, &Inputs::cluster, name);
   if (format == "meshwright-plan") return session.try_plan(name);
   if (input.is_object() && input.has("otherData")) return session.open_trace(name);
+  if (input.is_object() && input.has("plans")) return open_search(session, input);
   open_input(session, &Inputs::model, name);
 }
 

@@ -23,10 +23,10 @@ inline std::filesystem::path shipped_data() { return MESHWRIGHT_DATA; }
 
 inline Inputs small_question() {
   Inputs inputs;
-  inputs.model = "gpt2";
+  inputs.model = "gpt2-tiny";
   inputs.cluster = "h100";
   inputs.global_batch = "32";
-  inputs.sequence = "1024";
+  inputs.sequence = "64";
   return inputs;
 }
 

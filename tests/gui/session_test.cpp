@@ -44,6 +44,7 @@ TEST_CASE("plans come while a search runs, and a search that is stopped keeps wh
   inputs.model = "llama3-8b";
   inputs.cluster = "h100:2x8";
   inputs.global_batch = "64";
+  inputs.sequence = "1024";
   session.set_inputs(inputs);
   QSignalSpy batches(&session, &GuiSession::rows_changed);
   session.start_search();
@@ -153,6 +154,47 @@ TEST_CASE("files are taken for what they are") {
   CHECK_FALSE(session.traced());
 }
 
+TEST_CASE("of a search that was saved the question is asked again and its plans are there") {
+  application();
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "search.json").string();
+  std::ofstream(file) << R"({"plans": [{"choices": "dp=8,tp=1,pp=1"}, {"choices": null},
+    {"choices": "dp=4,tp=2,pp=1,zero=1"}], "model": {"name": "gpt2-tiny"}, "cluster": {"name": "h100"},
+    "global_batch": 16, "sequence": 64, "precision": "bf16", "software": "megatron-core",
+    "objective": "time", "pins": "", "forbids": "zero=3"})";
+  GuiSession session(shipped_data());
+  open_file(session, file);
+  REQUIRE(settles(session));
+  CHECK(session.problem() == "");
+  CHECK(session.inputs().global_batch == "16");
+  CHECK(session.inputs().forbids == "zero=3");
+  REQUIRE(session.rows().size() == 2);
+  CHECK(session.rows()[0].choices.dp == 8);
+  CHECK(session.rows()[1].choices.tp == 2);
+  std::ofstream(file) << R"({"plans": [], "model": 3})";
+  open_file(session, file);
+  CHECK_THAT(session.problem(), Catch::Contains("search.json"));
+}
+
+TEST_CASE("a file that changes after it was read is a message, and so is one that vanishes") {
+  application();
+  const TemporaryFolder folder;
+  const auto model = folder.path() / "model.json";
+  std::filesystem::copy_file(shipped_data() / "models/gpt2-tiny.json", model);
+  GuiSession session(shipped_data());
+  const MainWindow window(session);
+  Inputs inputs = small_question();
+  inputs.model = model.string();
+  session.set_inputs(inputs);
+  session.try_plan("dp=8");
+  REQUIRE(settles(session));
+  CHECK(session.problem() == "");
+  QSignalSpy told(&session, &GuiSession::problem_changed);
+  std::filesystem::remove(model);
+  if (session.problem().empty()) CHECK(told.wait(60'000));
+  CHECK_THAT(session.problem(), Catch::Contains("model.json is not there any more"));
+}
+
 TEST_CASE("a trace that was saved has the lanes of the prediction") {
   application();
   GuiSession session(shipped_data());
@@ -209,7 +251,7 @@ TEST_CASE("the command line that is copied asks what the window asked") {
   inputs.max_memory = "70 GiB";
   inputs.pins = "tp=2,pp=1";
   CHECK(command_line_of(inputs) ==
-        "meshwright plan --model gpt2 --cluster h100 --global-batch 32 --seq 1024 --max-memory "
+        "meshwright plan --model gpt2-tiny --cluster h100 --global-batch 32 --seq 64 --max-memory "
         "'70 GiB' --pin tp=2,pp=1");
   inputs.model = "it's";
   CHECK_THAT(command_line_of(inputs), Catch::Contains("--model 'it'\\''s'"));

@@ -4,7 +4,7 @@
 set -uo pipefail
 program=$1
 gui=$2
-for tool in Xvfb openbox xdotool; do
+for tool in Xvfb xdotool; do
   command -v "$tool" >/dev/null || { echo "$tool is not there"; exit 77; }
 done
 folder=$(mktemp -d)
@@ -50,16 +50,20 @@ for ((i = 0; i < 100; ++i)); do
 done
 DISPLAY=:$(<"$folder/display")
 export DISPLAY QT_QPA_PLATFORM=xcb XDG_RUNTIME_DIR=$folder XDG_CONFIG_HOME=$folder HOME=$folder
-openbox >/dev/null 2>&1 &
-started+=($!)
 
 : >"$log"
 "$gui" gpt2 h100 --global-batch 32 --seq 1024 --fresh --log-state >"$log" 2>"$folder/err" &
 window_process=$!
 started+=("$window_process")
-window=$(timeout 60 xdotool search --sync --onlyvisible --name Meshwright | head -n 1)
+window=''
+for ((i = 0; i < 600; ++i)); do
+  window=$(xdotool search --onlyvisible --name Meshwright 2>/dev/null | head -n 1)
+  [[ ! $window ]] || break
+  sleep 0.1
+done
 [[ $window ]] || fail "no window"
-xdotool windowactivate --sync "$window" 2>/dev/null
+# No window manager hands out the keys.
+timeout 10 xdotool windowfocus --sync "$window" || fail "the window does not take the keys"
 press() { xdotool key --window "$window" --clearmodifiers "$@"; }
 
 press F5
