@@ -63,16 +63,18 @@ std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
   const bool replicas = choices.dp > 1;
   const Bytes all = bytes_per_element(BufferElement::Real, setting.batch.precision) *
                     count_parameters(setting.model).total;
-  const bool gathers = replicas && choices.zero == 3;
+  // State that each replica has for itself is not shared out.
+  const std::int64_t among = choices.shard.value_or(choices.dp);
+  const bool shares = replicas && choices.zero > 0 && among > 1;
+  const bool gathers = shares && choices.zero == 3;
   return {
       {"dp", std::to_string(choices.dp)},
       {"tp", std::to_string(choices.tp)},
       {"pp", std::to_string(choices.pp)},
       {"devices", fmt::format("{}", fmt::join(devices_of_plan(choices, setting.cluster), " "))},
       {"microbatch", std::to_string(choices.microbatch)},
-      {"zero", std::to_string(replicas ? choices.zero : 0)},
-      {"shard", std::to_string(replicas && choices.zero > 0 ? choices.shard.value_or(choices.dp)
-                                                            : choices.dp)},
+      {"zero", std::to_string(shares ? choices.zero : 0)},
+      {"shard", std::to_string(shares ? among : choices.dp)},
       {"sequence_parallel", choices.sequence_parallel && choices.tp > 1 ? "true" : "false"},
       {"schedule", choices.pp > 1 ? std::string(to_text(choices.schedule)) : ""},
       {"layers",
