@@ -274,10 +274,14 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const std::size_t op = layer->ops.first_op + i;
-    // "layers.*.attention.norm"
+    // Of "layers.1.attention.norm" what its pattern "layers.*.attention.norm" has behind the star.
     const std::string& pattern = planned.patterns[op];
     const auto star = pattern.find("*.");
-    ops[i].name = star == pattern.npos ? pattern : pattern.substr(star + 2);
+    const std::size_t within = star == pattern.npos ? 0 : pattern.size() - (star + 2);
+    const std::size_t layer_name = planned.graph.ops[op].name.size() - within;
+    for (const TensorId output : planned.graph.ops[op].outputs) {
+      ops[i].tensors.push_back(planned.graph.tensors[output.index()].name.substr(layer_name));
+    }
     for (const TensorId input : planned.graph.ops[op].inputs) {
       const std::size_t producer = planned.producer[input.index()];
       if (layer->ops.contains(producer)) ops[i].inputs.push_back(producer - layer->ops.first_op);

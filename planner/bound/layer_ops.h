@@ -9,10 +9,10 @@ namespace meshwright {
 
 // An op of the model's layers, as one device computes it for a micro-batch.
 struct LayerOp {
-  std::string name;                 // within the layer
-  double seconds = 0;               // of its forward, transfers with it
-  Bytes kept;                       // for the backward
-  std::vector<std::size_t> inputs;  // ops of the layer that it reads
+  std::vector<std::string> tensors;  // that it computes, by their names within the layer
+  double seconds = 0;                // of its forward, transfers with it
+  Bytes kept;                        // for the backward
+  std::vector<std::size_t> inputs;   // ops of the layer that it reads
 };
 
 // Of the first kind of layer there is; none: the model has no layers, or cannot be planned so.

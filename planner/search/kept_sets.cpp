@@ -90,11 +90,14 @@ std::vector<RecomputeChoice> kept_sets(const PlanChoices& choices, const BatchCh
   for (const KeptSet& set : hull_of(std::move(sets))) {
     if (set.dropped == 0) continue;
     RecomputeChoice choice{.kind = Recompute::Drop, .layers = 0};
+    const auto drop = [&](const LayerOp& op) {
+      choice.dropped.insert(choice.dropped.end(), op.tensors.begin(), op.tensors.end());
+    };
     for (std::size_t c = 0; c < choosable.size(); ++c) {
-      if (set.dropped >> c & 1) choice.dropped.push_back(ops[choosable[c]].name);
+      if (set.dropped >> c & 1) drop(ops[choosable[c]]);
     }
     for (const LayerOp& op : ops) {
-      if (op.kept == Bytes()) choice.dropped.push_back(op.name);
+      if (op.kept == Bytes()) drop(op);
     }
     std::ranges::sort(choice.dropped);
     choices_found.push_back(std::move(choice));

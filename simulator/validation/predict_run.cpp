@@ -17,15 +17,6 @@ Fits with_clock(Fits fits, double share) {
   return fits;
 }
 
-Setting setting_of(const RunPlan& run, const Fits& fits, const Software& software) {
-  Setting setting =
-      make_setting(run.model, run.cluster, software, with_clock(fits, run.clock_share));
-  // The run says how many own optimizer state; a plan has all replicas share it.
-  setting.step.step_s += setting.step.owner_s * static_cast<double>(run.optimizer_owners - 1);
-  setting.step.owner_s = 0;
-  return setting;
-}
-
 std::variant<LoweredPlan, NotExpressed> with_microbatches(const RunPlan& run,
                                                           std::int64_t microbatches,
                                                           const Setting& setting) {
@@ -52,6 +43,15 @@ Seconds played_step(const LoweredPlan& lowered, const Setting& setting) {
 }
 
 }  // namespace
+
+Setting setting_of(const RunPlan& run, const Fits& fits, const Software& software) {
+  Setting setting =
+      make_setting(run.model, run.cluster, software, with_clock(fits, run.clock_share));
+  // The run says how many own optimizer state; a plan has all replicas share it.
+  setting.step.step_s += setting.step.owner_s * static_cast<double>(run.optimizer_owners - 1);
+  setting.step.owner_s = 0;
+  return setting;
+}
 
 std::variant<LoweredRun, NotExpressed> lower_run(const RunPlan& run, const Fits& fits) {
   const Setting setting = setting_of(run, fits, run.software);

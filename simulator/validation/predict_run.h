@@ -34,6 +34,9 @@ struct LoweredRun {
   double rounds = 0;                // rounds that neither has, as often as the difference counts
 };
 
+// What a run's plan is predicted with, which must not outlive the run.
+Setting setting_of(const RunPlan& run, const Fits& fits, const Software& software);
+
 std::variant<LoweredRun, NotExpressed> lower_run(const RunPlan& run, const Fits& fits);
 
 Seconds predict_step(const LoweredRun& lowered, const Fits& fits, const Software& software);

@@ -217,11 +217,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("no neighbour of what won is faster than the bound") {
-  Asked asked("gpt3-1.3b", "a100-80:2x8", "megatron-core", 64, 2048);
-  const SearchResult result = search(asked.question, asked.bench.setting);
-  REQUIRE(!result.plans.empty());
-  const PlanChoices& won = result.plans.front().choices;
+namespace {
+
+// Plans that differ from another in one choice, as far as there are such.
+std::vector<PlanChoices> neighbours_of(const PlanChoices& won) {
   std::vector<PlanChoices> neighbours;
   const auto add = [&](auto change) {
     neighbours.push_back(won);
@@ -239,10 +238,24 @@ TEST_CASE("no neighbour of what won is faster than the bound") {
   add([](PlanChoices& c) { c.sequence_parallel = !c.sequence_parallel; });
   add([](PlanChoices& c) { c.offload_optimizer = !c.offload_optimizer; });
   add([](PlanChoices& c) { c.place.clear(); });
+  for (const std::int64_t more : {-1, 1}) {
+    add([&](PlanChoices& c) {
+      c.virtual_stages = std::max<std::int64_t>(1, c.virtual_stages + more);
+    });
+  }
   add([](PlanChoices& c) { c.dp = std::max<std::int64_t>(1, c.dp / 2), c.tp *= 2, c.place = {}; });
   add([](PlanChoices& c) { c.dp = std::max<std::int64_t>(1, c.dp / 2), c.pp *= 2, c.place = {}; });
+  add([](PlanChoices& c) { c.tp = std::max<std::int64_t>(1, c.tp / 2), c.dp *= 2, c.place = {}; });
+  add([](PlanChoices& c) { c.pp = std::max<std::int64_t>(1, c.pp / 2), c.dp *= 2, c.place = {}; });
+  return neighbours;
+}
+
+void check_neighbours(const Asked& asked) {
+  const SearchResult result = search(asked.question, asked.bench.setting);
+  REQUIRE(!result.plans.empty());
+  CHECK(result.gap <= 0.01);
   int simulated = 0;
-  for (const PlanChoices& choices : neighbours) {
+  for (const PlanChoices& choices : neighbours_of(result.plans.front().choices)) {
     const auto made = plan_of(choices, asked.question.batch, asked.bench.setting);
     if (!std::holds_alternative<Plan>(made)) continue;
     const Report report = predict(std::get<Plan>(made), asked.bench.setting).report;
@@ -252,6 +265,40 @@ TEST_CASE("no neighbour of what won is faster than the bound") {
     ++simulated;
   }
   CHECK(simulated > 5);
+}
+
+}  // namespace
+
+TEST_CASE("no neighbour of what won is faster than the bound") {
+  check_neighbours({"gpt3-1.3b", "a100-80:2x8", "megatron-core", 64, 2048});
+  if (cases(0, 1) == 0) return;
+  for (const char* software : {"megatron-core", "none"}) {
+    check_neighbours({"gpt3-175b", "a100-80:512x8", software, 1536, 2048});
+    check_neighbours({"gpt3-175b", "h100:512x8", software, 1536, 2048});
+    check_neighbours({"llama3-405b", "h100:2048x8", software, 2048, 8192});
+    check_neighbours({"llama2-70b", "a100-80:9x8", software, 576, 4096});
+  }
+}
+
+TEST_CASE("more devices and fewer pins never make the bound longer than a step that was found") {
+  for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(cases(3, 60)); ++seed) {
+    RandomChoices random(seed);
+    const auto model = random.one_of<std::string>({"gpt2", "gpt3-1.3b", "llama3-8b"});
+    const auto device = random.one_of<std::string>({"h100", "a100-80", "a100-40"});
+    const auto software = random.one_of<std::string>({"none", "megatron-core", "fsdp"});
+    const auto batch = random.one_of<std::int64_t>({16, 24, 48, 64});
+    const Asked small(model, device + ":1x8", software, batch, 2048);
+    const Asked large(model, device + ":2x8", software, batch, 2048);
+    const SearchResult few = search(small.question, small.bench.setting);
+    const SearchResult many = search(large.question, large.bench.setting);
+    SearchQuestion question = large.question;
+    question.pins = {{"tp", random.one_of<std::string>({"1", "2", "4"})},
+                     {"recompute", random.one_of<std::string>({"none", "full", "selective"})}};
+    const SearchResult pinned = search(question, large.bench.setting);
+    INFO(fmt::format("seed {}: {} on {} as {}, batch {}", seed, model, device, software, batch));
+    if (!few.plans.empty()) CHECK(many.bound <= few.plans.front().report.step);
+    if (!pinned.plans.empty()) CHECK(many.bound <= pinned.plans.front().report.step);
+  }
 }
 
 TEST_CASE("a search that nothing fits says what comes nearest, and pins that leave nothing why") {
