@@ -18,6 +18,7 @@ namespace meshwright {
 struct BlockWork {
   MaxPlus advance = MaxPlus::unit();
   double compute_s = 0;       // of its kernels
+  double transfer_s = 0;      // of its transfers
   std::int64_t launches = 0;  // by the host
 };
 

@@ -59,6 +59,22 @@ double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) cons
   return 1 - 1 / slows;
 }
 
+bool Bounds::has_equal_replicas(const PlanChoices& choices) const {
+  const Cluster& cluster = setting_.cluster;
+  if (cluster.node_types.size() > 1 || cluster.nodes.size() > 1 || !cluster.exceptions.empty()) {
+    return false;
+  }
+  const NodeType& node = cluster.node_types.front();
+  if (choices.place.empty()) {
+    return device_count(choices) <= node.devices && node.levels.size() == 1;
+  }
+  const auto share = std::ranges::find(choices.place, "dp", &NodeShare::axis);
+  const bool inside = share != choices.place.end() && share->count > 1;
+  // All nodes hold the same, and all that is above them is one switch.
+  return cluster.network.size() <= 1 && device_count(choices) % devices_in_node(choices) == 0 &&
+         (!inside || node.levels.size() == 1);
+}
+
 // Two all-reduces of a number or two, over devices whose gradients together are all gradients.
 double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
   const bool shares = choices.zero > 0;

@@ -80,7 +80,7 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
 }
 
 const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanChoices& choices) {
-  constexpr std::size_t kKept = 200;  // each takes half a megabyte
+  constexpr std::size_t kKept = 100;  // each takes half a megabyte
   const LoweredKey key = key_of(choices);
   const auto known = lowered_.find(key);
   if (known != lowered_.end()) return known->second;

@@ -99,6 +99,8 @@ class Bounds {
                        std::int64_t stage, std::int64_t elements, BufferElement element) const;
   // What kernels lose of the time that replicas transfer.
   double replica_loss(const PlanChoices& choices, std::int64_t stage) const;
+  // Whether all replicas of a device stand alike, so that they come to everything at once.
+  bool has_equal_replicas(const PlanChoices& choices) const;
   double norm_price(Prices& prices, const PlanChoices& choices) const;
   // Of a kernel of the end of the step on so many elements.
   double state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements);

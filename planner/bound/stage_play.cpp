@@ -15,6 +15,8 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
       work_(work),
       setting_(bounds.setting_),
       any_state_(any_state),
+      sums_at_once_(!any_state && choices.dp > 1 && choices.overlap && choices.zero < 3 &&
+                    bounds.has_equal_replicas(choices)),
       prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
       microbatches_(bounds.batch_.global_batch / (choices.dp * choices.microbatch)),
@@ -101,7 +103,11 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   if (sums && choices_.dp > 1 && !any_state_) {
     stage.state = finish_gradients(number, item);
   } else {
-    stage.state = (item.forward ? chunk.forward : chunk.backward)(before);
+    const Passed passed = item.forward
+                              ? Passed{chunk.forward, chunk.forward_s, chunk.forward_transfer_s}
+                              : Passed{chunk.backward, chunk.backward_s, chunk.backward_transfer_s};
+    stage.state = passed.advance(before);
+    slow_down(stage, passed, before, stage.state);
   }
   stage.done_s += item.forward ? chunk.forward_s : chunk.backward_s;
   if (gathers_again() && !any_state_) raise(stage.state, after_gathers(number, item, before));
@@ -110,6 +116,25 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   }
   if (choices_.offload_activations) wait_for_copies(stage, item, before[kCompute]);
   send(number, item);
+}
+
+// Kernels are slowed while sums over the replicas are under way: from where the stretch's first
+// kernel can start to where the sums end. Only kernels count beside which nothing else is
+// transferred: others may be slowed already, or hidden behind what they wait for.
+void StagePlay::slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
+                          LaneTimes& after) const {
+  if (!sums_at_once_ || stage.loss == 0 || stage.summing <= before[kCompute]) return;
+  const auto& rows = passed.advance.rows;
+  const double waits = rows[kCompute][kCompute] - passed.compute_s;
+  for (const std::size_t row : {kCompute, kBoundary}) {
+    const double computed = before[kCompute] + rows[row][kCompute];
+    const double received = before[kBoundary] + rows[row][kBoundary];
+    const double start = computed >= received ? before[kCompute] : before[kBoundary];
+    const double end = std::max(computed, received);
+    const double beside = std::min(stage.summing, end) - start;
+    const double slowed = beside - std::max(waits, passed.transfer_s);
+    if (slowed > 0) after[row] = std::max(after[row], end + slowed * stage.loss);
+  }
 }
 
 // Where weights are shared out: an entry gathers them one bucket after the other, the first one

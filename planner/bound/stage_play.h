@@ -58,6 +58,7 @@ class StagePlay {
     std::vector<Sync> syncs;
     std::map<std::size_t, Sync> tied;  // by weight
     double scattered = kNever;         // when the last sum of every micro-batch is there
+    double summing = kNever;           // until when sums over the replicas are under way
     PipelineItem forward;              // the last one, and when it started
     double forward_start = 0;
     double done_s = 0;  // of kernels
@@ -69,6 +70,13 @@ class StagePlay {
   bool advance(std::size_t stage);
   bool receive(Stage& stage, const PipelineItem& item);
   void compute(std::size_t number, const PipelineItem& item);
+  // A stretch of kernels and transfers that a state goes through.
+  struct Passed {
+    const MaxPlus& advance;
+    double compute_s, transfer_s;
+  };
+  void slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
+                 LaneTimes& after) const;
   void wait_for_copies(Stage& stage, const PipelineItem& item, double start);
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
   void wait_for_weights(std::size_t number, const PipelineItem& item);
@@ -104,6 +112,9 @@ class StagePlay {
   StageWork& work_;
   const Setting& setting_;
   const bool any_state_;  // zero and bucket are open
+  // Sums over the replicas begin when a device comes to them, since the others do at that moment,
+  // and nothing else stands before them.
+  const bool sums_at_once_;
   Bounds::Prices& prices_;
   const PipelineItems& items_;
   const std::int64_t microbatches_;

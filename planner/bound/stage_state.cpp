@@ -21,7 +21,7 @@ LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& it
   for (std::size_t r = chunk.runs.size(); r-- > 0;) {
     const BlockBound& block = work_.block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
-      double held = kNever;
+      double held = kNever, completed = stage.summing;
       for (; next < buckets.size() && buckets[next].repetition == repetition; ++next) {
         const BlockWeight& weight = block.weights[buckets[next].weight];
         const Sync sync{.ready = at(weight.complete, state),
@@ -30,14 +30,20 @@ LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& it
                         .of_layers = buckets[next].of_layers,
                         .price = prices.buckets[next]};
         if (item.last) stage.syncs.push_back(sync);
+        completed = std::max(completed, sync.ready) + sync.price.sum;
         if (choices_.zero < 2 || !choices_.overlap) continue;
         // What is scattered is added to the own part when the next bucket is complete.
         held = std::max(held, stage.scattered + block.backward.compute_s - weight.compute_before_s);
         stage.scattered = std::max(stage.scattered, sync.ready) + sync.price.sum;
       }
       if (item.last) note_tied(stage, block, state, done);
-      state = block.backward.advance(state);
+      const LaneTimes before = state;
+      const BlockWork& work = block.backward;
+      state = work.advance(before);
+      slow_down(stage, {work.advance, work.compute_s, work.transfer_s}, before, state);
       state[kCompute] = std::max(state[kCompute], held);
+      // What the block's own buckets slow of it is not looked at.
+      stage.summing = completed;
       done += block.backward.compute_s;
     }
   }

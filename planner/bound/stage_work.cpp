@@ -73,6 +73,8 @@ void StageWork::add_times(ChunkWork& chunk) const {
     chunk.backward = r == 0 ? backwards : chunk.backward.then(backwards);
     chunk.forward_s += static_cast<double>(ahead.count) * forward.compute_s;
     chunk.backward_s += static_cast<double>(back.count) * backward.compute_s;
+    chunk.forward_transfer_s += static_cast<double>(ahead.count) * forward.transfer_s;
+    chunk.backward_transfer_s += static_cast<double>(back.count) * backward.transfer_s;
   }
 }
 

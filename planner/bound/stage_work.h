@@ -36,6 +36,7 @@ struct ChunkWork {
   bool turns = false;
   MaxPlus forward = MaxPlus::unit(), backward = MaxPlus::unit();
   double forward_s = 0, backward_s = 0;  // of kernels
+  double forward_transfer_s = 0, backward_transfer_s = 0;
   // Of a micro-batch: what is kept, and the most that is there besides what others keep.
   Bytes kept, forward_peak, backward_peak;
   Bytes away;  // on the host in between

@@ -95,6 +95,8 @@ class StretchPlay {
         for (const LaneTimes& slowed : slowed_starts(t)) raise(start, slowed);
         work.compute_s += priced_.seconds(t);
         kernels_.push_back(t);
+      } else {
+        work.transfer_s += priced_.seconds(t);
       }
       LaneTimes finish = never();
       raise(finish, start, priced_.seconds(t));
