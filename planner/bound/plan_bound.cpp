@@ -154,13 +154,17 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
 }
 
 PlanBound Bounds::of(const PlanChoices& choices) {
-  StagePlay play(*this, choices, work_of(choices), false);
+  const StagePlay play(*this, choices, work_of(choices), false);
   const Bytes bytes = play.bytes() + setting_.memory.context;
   // Nobody wants to know how fast it is.
-  if (room_ && bytes > *room_) return {Seconds(0), bytes, play.host_bytes()};
+  const bool is_too_large = room_ && bytes > *room_;
+  return {is_too_large ? Seconds(0) : step_of(choices), bytes, play.host_bytes()};
+}
+
+Seconds Bounds::step_of(const PlanChoices& choices) {
+  StagePlay play(*this, choices, work_of(choices), false);
   const std::int64_t owners = choices.zero > 0 ? choices.shard.value_or(choices.dp) : 1;
-  const Seconds step = Seconds(play.step() * kRounding) + between_steps(setting_, owners);
-  return {step, bytes, play.host_bytes()};
+  return Seconds(play.step() * kRounding) + between_steps(setting_, owners);
 }
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {

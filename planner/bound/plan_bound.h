@@ -49,6 +49,8 @@ class Bounds {
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
   PlanBound of(const PlanChoices& choices);
+  // Its time, whatever it needs.
+  Seconds step_of(const PlanChoices& choices);
   // The time of all plans that differ from it in how state is summed and shared out, zero and
   // bucket: as if nothing were done for it.
   Seconds of_any_state(const PlanChoices& choices);

@@ -79,13 +79,13 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // Plans whose activations go to the host are at most 3 in 10 of what may be simulated; and with
+  // Plans whose activations go to the host are at most half of what may be simulated; and with
   // very many micro-batches a simulation takes seconds.
   bool is_exhausted() const {
     constexpr std::int64_t kMostTasks = 100'000'000;
     const auto most = static_cast<std::int64_t>(question_.most_simulated);
     const SearchCounts& counts = result_.counts;
-    return doubtful_ >= most * 3 / 10 || (best_ && tasks_ >= kMostTasks) ||
+    return doubtful_ >= most / 2 || (best_ && tasks_ >= kMostTasks) ||
            counts.simulated + counts.close + counts.too_large >= most;
   }
 
@@ -102,10 +102,11 @@ class Search {
       case Depth::Schedule:
         return {bounds_.of_schedule(choices), Bytes(), Bytes()};
       case Depth::Offload:
-        return {bounds_.of_any_state(space_.leanest(choices)), leanest_of(choices).bytes, Bytes()};
-      case Depth::Recompute:
-        return of_recompute(space_.leanest(choices));
+        return {bounds_.of_any_state(fastest(choices)), leanest_of(space_.leanest(choices)).bytes,
+                Bytes()};
       case Depth::Zero:
+        return of_zero(choices);
+      case Depth::Recompute:
         return of_recompute(choices);
       case Depth::Plan:
         return bounds_.of(choices);
@@ -113,19 +114,42 @@ class Search {
     return {};
   }
 
-  // Of plans whose recomputation and state are not decided yet the one that needs least.
+  // Of plans whose recomputation is not decided yet the one that needs least.
   struct Leanest {
     PlanChoices choices;
     Bytes bytes;
   };
   Leanest leanest_of(const PlanChoices& choices) {
     std::optional<Leanest> least;
-    for (PlanChoices& one : space_.recomputes(space_.leanest(choices))) {
+    for (PlanChoices& one : space_.recomputes(choices)) {
       if (!has_blocks(one)) continue;
       const Bytes bytes = bounds_.bytes_of(one);
       if (!least || bytes < least->bytes) least = {std::move(one), bytes};
     }
-    return least.value_or(Leanest{space_.leanest(choices), Bytes()});
+    return least.value_or(Leanest{choices, Bytes()});
+  }
+
+  // Nothing is sooner because something is computed again, or goes to the host in between: of plans
+  // with all sets of kept tensors the one that keeps all of them there is the fastest.
+  static PlanChoices fastest(PlanChoices choices) {
+    choices.recompute = {};
+    choices.offload_activations = false;
+    return choices;
+  }
+
+  // Where one bucket is good enough for the set to stay, others are not looked at.
+  PlanBound of_zero(const PlanChoices& choices) {
+    const Bytes bytes = leanest_of(choices).bytes;
+    if (bytes > room()) return {Seconds(0), bytes, Bytes()};
+    const PlanChoices plain = fastest(choices);
+    const Seconds any = bounds_.of_any_state(plain);
+    std::optional<Seconds> least;
+    for (const PlanChoices& one : space_.buckets(plain)) {
+      const Seconds step = bounds_.step_of(one);
+      if (!best_ || cost_of(one, step) < enough()) return {any, bytes, Bytes()};
+      least = std::min(least.value_or(step), step);
+    }
+    return {least.value_or(any), bytes, Bytes()};
   }
 
   PlanBound of_recompute(const PlanChoices& choices) {
@@ -138,7 +162,8 @@ class Search {
     return std::holds_alternative<BlockBounds>(bounds_.blocks(choices));
   }
 
-  void add(Depth depth, PlanChoices choices) {
+  // `least`: what is known of the time before.
+  void add(Depth depth, PlanChoices choices, Seconds least = {}) {
     ++result_.counts.tuples;
     if (depth >= Depth::Division) {
       PlanChoices plain = choices;
@@ -152,6 +177,7 @@ class Search {
     }
     Node node{depth, std::move(choices), {}, 0};
     node.bound = bound_of(depth, node.choices);
+    node.bound.step = std::max(node.bound.step, least);
     node.cost = cost_of(node.choices, node.bound.step);
     if (depth >= Depth::Division) ++result_.counts.bounded;
     if (node.bound.bytes > room() || (depth == Depth::Plan && overfills_host(node))) {
@@ -174,9 +200,9 @@ class Search {
 
   // The plan of the set that its bytes are of.
   PlanChoices completed(const Node& node) {
-    if (node.depth >= Depth::Zero) return node.choices;
-    if (node.depth == Depth::Recompute) return space_.leanest(node.choices);
-    return leanest_of(node.choices).choices;
+    if (node.depth >= Depth::Recompute) return node.choices;
+    if (node.depth == Depth::Zero) return leanest_of(node.choices).choices;
+    return leanest_of(space_.leanest(node.choices)).choices;
   }
 
   void drop(const Node& node, Fate fate) {
@@ -219,18 +245,18 @@ class Search {
       case Depth::Schedule:
         return add_all(Depth::Offload, space_.offloads(node.choices));
       case Depth::Offload:
-        return add_all(Depth::Recompute, space_.recomputes(node.choices));
-      case Depth::Recompute:
         return add_all(Depth::Zero, space_.zeros(node.choices));
       case Depth::Zero:
+        return add_all(Depth::Recompute, space_.recomputes(node.choices), node.bound.step);
+      case Depth::Recompute:
         return add_all(Depth::Plan, space_.buckets(node.choices));
       case Depth::Plan:
         return simulate(node);
     }
   }
 
-  void add_all(Depth depth, std::vector<PlanChoices> all) {
-    for (PlanChoices& choices : all) add(depth, std::move(choices));
+  void add_all(Depth depth, std::vector<PlanChoices> all, Seconds least = {}) {
+    for (PlanChoices& choices : all) add(depth, std::move(choices), least);
   }
 
   void note_nearest(const PlanChoices& choices, Bytes needed) {

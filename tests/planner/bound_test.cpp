@@ -67,6 +67,11 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bounds.of_mesh(choices) <= report.step);
     CHECK(bounds.of_kernels(choices) <= report.step);
     CHECK(bounds.of_schedule(choices) <= report.step);
+    PlanChoices plain = choices;
+    plain.recompute = {};
+    plain.offload_activations = false;
+    CHECK(bounds.step_of(plain) <= bound.step);
+    CHECK(bounds.of_any_state(plain) <= bound.step);
     CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
     CHECK(bound.bytes <= needed);
   }
