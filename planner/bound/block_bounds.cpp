@@ -46,6 +46,7 @@ Stretch stretch_of(const PricedProgram& priced, const Stretch& direction, const 
 struct BufferLife {
   Bytes size;
   std::size_t first = 0, last = 0;
+  std::size_t forward_last = 0, backward_first = 0;  // of those used in both directions
 };
 
 std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fragment,
@@ -61,9 +62,12 @@ std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fr
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     if (!priced.computes(t)) continue;
     for (const BufferId id : program.operands_of(program.tasks[t])) {
-      if (!seen[id.index()]) lives[id.index()].first = t;
+      BufferLife& life = lives[id.index()];
+      if (!seen[id.index()]) life.first = t;
       seen[id.index()] = true;
-      lives[id.index()].last = t;
+      if (t < priced.forward_end()) life.forward_last = t;
+      if (t >= priced.forward_end() && life.last < priced.forward_end()) life.backward_first = t;
+      life.last = t;
     }
   }
   for (std::size_t b = 0; b < lives.size(); ++b) {
@@ -73,10 +77,10 @@ std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fr
 }
 
 // The most that is there at a kernel of the block of what is not kept, with what is kept of the
-// block itself: what runs beside kernels may come earlier or later, so only what the compute lane
-// uses before and after counts.
+// block itself, always or where kernels of the direction use it before and after: what runs beside
+// kernels may come earlier or later, so only what the compute lane uses before and after counts.
 Bytes peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
-              const Stretch& stretch, const Stretch& own_forward) {
+              const Stretch& stretch, const Stretch& own_forward, bool always) {
   const std::size_t turn = priced.forward_end();
   Bytes peak;
   for (std::size_t t = stretch.first; t < stretch.end; ++t) {
@@ -86,7 +90,8 @@ Bytes peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
       if (life.first > t || life.last < t) continue;
       const bool is_kept = life.first < turn && life.last >= turn;
       const bool own = own_forward.first <= life.first && life.first < own_forward.end;
-      if (!is_kept || own) there += life.size;
+      const bool in_use = t < turn ? t <= life.forward_last : t >= life.backward_first;
+      if (!is_kept || (own && (always || in_use))) there += life.size;
     }
     peak = std::max(peak, there);
   }
@@ -99,8 +104,10 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
     const bool own = forward.first <= life.first && life.first < forward.end;
     if (own && life.last >= priced.forward_end()) cost.kept += life.size;
   }
-  cost.forward_peak = peak_in(priced, lives, forward, forward);
-  cost.backward_peak = peak_in(priced, lives, backward, forward);
+  cost.forward_peak = peak_in(priced, lives, forward, forward, true);
+  cost.backward_peak = peak_in(priced, lives, backward, forward, true);
+  cost.forward_use_peak = peak_in(priced, lives, forward, forward, false);
+  cost.backward_use_peak = peak_in(priced, lives, backward, forward, false);
 }
 
 // Kernels of a block's forward that stand before an op's.

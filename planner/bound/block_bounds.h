@@ -39,6 +39,8 @@ struct BlockBound {
   Bytes kept;  // from the forward to the backward, of one micro-batch
   // The most that is there in a direction besides what other blocks keep.
   Bytes forward_peak, backward_peak;
+  // The same where what it keeps may be on the host while its kernels do not use it.
+  Bytes forward_use_peak, backward_use_peak;
   std::vector<BlockWeight> weights;
   bool layer = false;  // of those that chunks share
 };

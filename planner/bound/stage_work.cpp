@@ -87,6 +87,8 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     if (block.layer && offloads) {
       chunk.away += block.kept * run.count;
       layer = std::max(layer, block.kept);
+      chunk.forward_peak = std::max(chunk.forward_peak, block.forward_use_peak);
+      chunk.backward_peak = std::max(chunk.backward_peak, block.backward_use_peak);
       continue;
     }
     // The last repetition has most before it.

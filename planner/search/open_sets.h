@@ -38,8 +38,8 @@ struct IsWorse {
 };
 
 // Sets of plans that are not decided yet, and plans that are not simulated. Those whose activations
-// go to the host come when all else is proven: whether they fit and hide their copies only a
-// simulation tells.
+// go to the host take turns with the others, plan by plan: whether they fit and hide their copies
+// only a simulation tells, so many of them may be looked at in vain.
 class OpenSets {
  public:
   void push(Node node) {
@@ -52,8 +52,13 @@ class OpenSets {
   Node pop_least() { return pop(least_heap() == &sure_ ? sure_ : doubtful_); }
   // The next to look at of those that cost less than `enough`.
   std::optional<Node> next(double enough) {
-    for (Heap* heap : {&sure_, &doubtful_}) {
-      if (!heap->empty() && heap->top().cost < enough) return pop(*heap);
+    const bool doubtful_first = plans_of_doubtful_ < plans_of_sure_;
+    for (const bool doubtful : {doubtful_first, !doubtful_first}) {
+      Heap& heap = doubtful ? doubtful_ : sure_;
+      if (heap.empty() || heap.top().cost >= enough) continue;
+      Node node = pop(heap);
+      if (node.depth == Depth::Plan) ++(doubtful ? plans_of_doubtful_ : plans_of_sure_);
+      return node;
     }
     return std::nullopt;
   }
@@ -72,6 +77,7 @@ class OpenSets {
   }
 
   Heap sure_, doubtful_;
+  std::int64_t plans_of_sure_ = 0, plans_of_doubtful_ = 0;  // that were looked at
 };
 
 }  // namespace meshwright
