@@ -28,8 +28,10 @@ constexpr auto kImportFooter =
     "variables and lists of them, of Python literals and keyword arguments. What plans cannot say\n"
     "is refused with its line (exit code 20); --leave-out=KEY takes it as not there. What is left\n"
     "out of a file is what the framework does then, not what a plan of ours would.\n\n"
-    "Example, in the source folder:\n"
-    "  meshwright import tests/data/import/megatron_70b.sh --model llama3-70b --cluster h100:4x8";
+    "Examples: a run of Megatron-LM, written and read back\n"
+    "  meshwright export --model llama3-8b --cluster h100:2x8 --plan dp=8,tp=2,zero=1 "
+    "--global-batch 64 --seq 8192 --to megatron-lm --out megatron-run\n"
+    "  meshwright import megatron-run/train.sh --model llama3-8b --cluster h100:2x8";
 
 struct ImportOptions {
   std::vector<std::string> files, left_out;

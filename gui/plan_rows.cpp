@@ -133,10 +133,11 @@ void mark_front(std::vector<PlanRow>& rows) {
   std::ranges::sort(fitting, [](const PlanRow* a, const PlanRow* b) {
     return std::pair(a->needed, a->step) < std::pair(b->needed, b->step);
   });
-  std::optional<Seconds> best;
+  const PlanRow* best = nullptr;
   for (PlanRow* row : fitting) {
-    row->on_front = !best || row->step < *best;
-    if (row->on_front) best = row->step;
+    const bool equal = best && row->step == best->step && row->needed == best->needed;
+    row->on_front = !best || row->step < best->step || equal;
+    if (row->on_front) best = row;
   }
 }
 
