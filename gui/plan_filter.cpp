@@ -128,12 +128,14 @@ RowKey key_of(const PlanRow& row, std::uint32_t index, const PlanOrder& order, B
   return key;
 }
 
-// Of equal rows the one that the search ranks first.
-bool comes_first(const PlanRow& a, const PlanRow& b) {
-  const std::int64_t devices_a = device_count(a.choices), devices_b = device_count(b.choices);
-  if (devices_a != devices_b) return devices_a < devices_b;
-  if (a.needed != b.needed) return a.needed < b.needed;
-  return to_text(a.choices) < to_text(b.choices);
+// Of rows with equal keys the one that the search ranks first.
+bool comes_first(const std::vector<PlanRow>& rows, std::uint32_t a, std::uint32_t b) {
+  const auto rank = [&](std::uint32_t row) {
+    return std::pair(device_count(rows[row].choices), rows[row].needed);
+  };
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
+  const std::string text_a = to_text(rows[a].choices), text_b = to_text(rows[b].choices);
+  return text_a != text_b ? text_a < text_b : a < b;
 }
 
 }  // namespace
@@ -190,7 +192,7 @@ std::vector<std::uint32_t> visible_rows(const std::vector<PlanRow>& rows, const 
     if (a.missing != b.missing) return b.missing;
     if (a.number != b.number) return a.number < b.number;
     if (a.text != b.text) return order.descending ? a.text > b.text : a.text < b.text;
-    return comes_first(rows[a.row], rows[b.row]);
+    return comes_first(rows, a.row, b.row);
   });
   std::vector<std::uint32_t> visible;
   for (const RowKey& key : keys) visible.push_back(key.row);
