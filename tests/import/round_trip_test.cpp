@@ -57,7 +57,8 @@ std::vector<std::size_t> devices_of_plan(const PlanChoices& choices, const Clust
 }
 
 // What a plan does, so that two ways to say it are equal: a bucket above all gradients is as good
-// as a larger one, and what only replicas have does not matter without any.
+// as a larger one, as many first layers of a chunk as it has are all of them, and what only
+// replicas have does not matter without any.
 std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
                                               const ExportSetting& setting) {
   const bool replicas = choices.dp > 1;
@@ -67,6 +68,9 @@ std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
   const std::int64_t among = choices.shard.value_or(choices.dp);
   const bool shares = replicas && choices.zero > 0 && among > 1;
   const bool gathers = shares && choices.zero == 3;
+  const auto layers = layers_of_chunks(choices, setting.decoder->spec.layers);
+  const bool all_layers = choices.recompute.kind == Recompute::First &&
+                          choices.recompute.layers >= *std::ranges::max_element(layers);
   return {
       {"dp", std::to_string(choices.dp)},
       {"tp", std::to_string(choices.tp)},
@@ -77,9 +81,8 @@ std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
       {"shard", std::to_string(shares ? among : choices.dp)},
       {"sequence_parallel", choices.sequence_parallel && choices.tp > 1 ? "true" : "false"},
       {"schedule", choices.pp > 1 ? std::string(to_text(choices.schedule)) : ""},
-      {"layers",
-       fmt::format("{}", fmt::join(layers_of_chunks(choices, setting.decoder->spec.layers), "+"))},
-      {"recompute", to_text(choices.recompute)},
+      {"layers", fmt::format("{}", fmt::join(layers, "+"))},
+      {"recompute", to_text(all_layers ? RecomputeChoice{Recompute::Uniform} : choices.recompute)},
       {"offload", choices.offload_optimizer ? "optimizer" : "none"},
       {"overlap", replicas && choices.overlap ? "true" : "false"},
       {"bucket", replicas ? std::to_string(std::min(bucket_of(choices), all).value()) : ""},

@@ -69,7 +69,7 @@ double least_seconds(const std::vector<std::pair<double, double>>& points, doubl
 
 TEST_CASE("stages played block by block end when the whole program does") {
   int compared = 0;
-  const int plans = cases(60, 1000);
+  const int plans = cases(20, 1000);
   for (std::uint32_t seed = 1; compared < plans; ++seed) {
     RandomChoices random(seed);
     const auto model = random.one_of<std::string>({"gpt2", "gpt3-1.3b", "llama3-8b"});
@@ -103,7 +103,7 @@ TEST_CASE("stages played block by block end when the whole program does") {
 }
 
 TEST_CASE("no set of kept tensors needs less memory for its time than a mixture of the front") {
-  const auto blocks = static_cast<std::uint32_t>(cases(8, 200));
+  const auto blocks = static_cast<std::uint32_t>(cases(3, 200));
   for (std::uint32_t seed = 1; seed <= blocks; ++seed) {
     RandomChoices random(seed);
     const auto model = random.one_of<std::string>({"gpt2", "gpt3-1.3b", "llama3-8b", "llama3-70b"});

@@ -281,7 +281,7 @@ TEST_CASE("no neighbour of what won is faster than the bound") {
 }
 
 TEST_CASE("more devices and fewer pins never make the bound longer than a step that was found") {
-  for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(cases(3, 60)); ++seed) {
+  for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(cases(1, 60)); ++seed) {
     RandomChoices random(seed);
     const auto model = random.one_of<std::string>({"gpt2", "gpt3-1.3b", "llama3-8b"});
     const auto device = random.one_of<std::string>({"h100", "a100-80", "a100-40"});
