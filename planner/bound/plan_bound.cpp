@@ -104,6 +104,12 @@ const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choi
                                       few_setting_, links_);
 }
 
+const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  return std::get<BlockBounds>(blocks(plain));
+}
+
 std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) const {
   const Model& model = setting_.model;
   std::int64_t layers = 0;
@@ -135,7 +141,7 @@ std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) c
 }
 
 const PipelineItems& Bounds::items(const PlanChoices& choices) {
-  const std::int64_t microbatches = batch_.global_batch / (choices.dp * choices.microbatch);
+  const std::int64_t microbatches = microbatches_of(choices);
   const bool alternates = choices.schedule != Schedule::GPipe;
   const std::tuple key{alternates ? Schedule::OneForwardOneBackward : Schedule::GPipe, choices.pp,
                        microbatches, choices.virtual_stages};
@@ -154,15 +160,19 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
 }
 
 PlanBound Bounds::of(const PlanChoices& choices) {
-  const StagePlay play(*this, choices, work_of(choices), false);
+  StagePlay play(*this, choices, work_of(choices), false);
   const Bytes bytes = play.bytes() + setting_.memory.context;
   // Nobody wants to know how fast it is.
   const bool is_too_large = room_ && bytes > *room_;
-  return {is_too_large ? Seconds(0) : step_of(choices), bytes, play.host_bytes()};
+  return {is_too_large ? Seconds(0) : played(play, choices), bytes, play.host_bytes()};
 }
 
 Seconds Bounds::step_of(const PlanChoices& choices) {
   StagePlay play(*this, choices, work_of(choices), false);
+  return played(play, choices);
+}
+
+Seconds Bounds::played(StagePlay& play, const PlanChoices& choices) const {
   const std::int64_t owners = choices.zero > 0 ? choices.shard.value_or(choices.dp) : 1;
   return Seconds(play.step() * kRounding) + between_steps(setting_, owners);
 }
@@ -187,19 +197,15 @@ StageWork& Bounds::work_of(const PlanChoices& choices) {
   const auto found = std::ranges::find(
       works_, key, [](const auto& work) -> const PlanChoices& { return work.first; });
   if (found != works_.end()) return found->second;
-  PlanChoices plain = choices;
-  plain.recompute = {};
   StageWork work(choices, runs_of(choices), std::get<BlockBounds>(blocks(choices)),
-                 std::get<BlockBounds>(blocks(plain)), items(choices));
+                 plain_blocks(choices), items(choices));
   if (works_.size() == kKept) works_.pop_back();
   works_.emplace_front(std::move(key), std::move(work));
   return works_.front().second;
 }
 
 PlanBound Bounds::of_any(const PlanChoices& choices) {
-  PlanChoices plain = choices;
-  plain.recompute = {};
-  const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
+  const BlockBounds& costs = plain_blocks(choices);
   double work = 0, layer = 0;
   for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
     const BlockBound& block = costs.blocks[b];
@@ -208,8 +214,7 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
     work += count * both;
     if (block.layer) layer = layer == 0 ? both : std::min(layer, both);
   }
-  const auto microbatches =
-      static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
   const double stages = static_cast<double>(choices.pp);
   // On the way to a stage the first micro-batch goes through a layer at least of every stage before
   // it, and back: half of all, for the stage in the middle.
@@ -225,10 +230,8 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
 // away may be there a little before it ends. In between all micro-batches are worked on; a stage's
 // first chunk waits least.
 Seconds Bounds::of_schedule(const PlanChoices& choices) {
-  PlanChoices plain = choices;
-  plain.recompute = {};
-  const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
-  const auto chunks = runs_of(plain);
+  const BlockBounds& costs = plain_blocks(choices);
+  const auto chunks = runs_of(choices);
   const auto stages = static_cast<std::size_t>(choices.pp);
   double early = 0;
   for (const BlockBound& block : costs.blocks) {
@@ -245,8 +248,7 @@ Seconds Bounds::of_schedule(const PlanChoices& choices) {
     }
     of_stages[c % stages] += of_chunks[c];
   }
-  const auto microbatches =
-      static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
   double ahead = 0, end = 0;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const double work = c < stages ? of_stages[c] : of_chunks[c];
@@ -258,9 +260,7 @@ Seconds Bounds::of_schedule(const PlanChoices& choices) {
 }
 
 std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
-  PlanChoices plain = choices;
-  plain.recompute = {};
-  const BlockBounds& costs = std::get<BlockBounds>(blocks(plain));
+  const BlockBounds& costs = plain_blocks(choices);
   // Of each layer, the first and the last with what stands around them.
   std::vector<double> layers;
   double before = 0;
@@ -272,8 +272,7 @@ std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
       time += both_ways(costs.blocks[b], kCompute);
     }
   }
-  const auto microbatches =
-      static_cast<double>(batch_.global_batch / (choices.dp * choices.microbatch));
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
   const auto stages = static_cast<std::size_t>(choices.pp);
   // As many as end by then, stage after stage, one at least for each that is left.
   const auto fill = [&](double end) {

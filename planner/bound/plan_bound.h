@@ -91,6 +91,13 @@ class Bounds {
     double all = 0, layer = 0;
   };
   const SampleSeconds& sample(const PlanChoices& choices, std::int64_t microbatch);
+  // Without recomputation.
+  const BlockBounds& plain_blocks(const PlanChoices& choices);
+  // Of every replica, in a step.
+  std::int64_t microbatches_of(const PlanChoices& choices) const {
+    return batch_.global_batch / (choices.dp * choices.microbatch);
+  }
+  Seconds played(StagePlay& play, const PlanChoices& choices) const;
   // The latest are kept: plans that differ in their state are asked about one after the other.
   StageWork& work_of(const PlanChoices& choices);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;

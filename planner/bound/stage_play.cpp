@@ -19,7 +19,7 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
                     bounds.has_equal_replicas(choices)),
       prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
-      microbatches_(bounds.batch_.global_batch / (choices.dp * choices.microbatch)),
+      microbatches_(bounds.microbatches_of(choices)),
       element_plan_{.precision = bounds.batch_.precision,
                     .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)},
       copies_(work.kind_count(), -1),
