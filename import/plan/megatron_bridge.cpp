@@ -116,9 +116,7 @@ void read_megatron_bridge(ForeignSettings& settings, PlanFrame& frame) {
   if (settings.word("model.attention_backend").value_or("").ends_with("unfused")) {
     choices.kernels = KernelSet::Unfused;
   }
-  choices.microbatch = settings.count("train.micro_batch_size").value_or(1);
-  plan.global_batch = settings.count("train.global_batch_size", 1, std::int64_t{1} << 40)
-                          .value_or(choices.microbatch * choices.dp);
+  frame.set_batch(settings, "train.micro_batch_size", "train.global_batch_size");
   plan.sequence = settings.has("dataset.seq_length") ? settings.count("dataset.seq_length")
                   : settings.has("dataset.sequence_length")
                       ? settings.count("dataset.sequence_length")

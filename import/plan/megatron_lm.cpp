@@ -199,9 +199,7 @@ void read_megatron_lm(ForeignSettings& settings, PlanFrame& frame) {
   read_recompute(settings, choices);
   if (settings.flag("--use-tp-pp-dp-mapping")) frame.place_pipeline_inside(settings);
   if (settings.word("--attention-backend") == "unfused") choices.kernels = KernelSet::Unfused;
-  choices.microbatch = settings.count("--micro-batch-size").value_or(1);
-  plan.global_batch = settings.count("--global-batch-size", 1, std::int64_t{1} << 40)
-                          .value_or(choices.microbatch * choices.dp);
+  frame.set_batch(settings, "--micro-batch-size", "--global-batch-size");
   plan.sequence = settings.count("--seq-length");
   for (const char* key : kPartOfSoftware) settings.set_aside(key);
 }

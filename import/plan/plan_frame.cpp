@@ -53,6 +53,13 @@ void PlanFrame::set_replicas(ForeignSettings& settings, std::int64_t dp) {
   }
 }
 
+void PlanFrame::set_batch(ForeignSettings& settings, const std::string& micro,
+                          const std::string& global) {
+  plan.choices.microbatch = settings.count(micro).value_or(1);
+  plan.global_batch = settings.count(global, 1, std::int64_t{1} << 40)
+                          .value_or(plan.choices.microbatch * plan.choices.dp);
+}
+
 void PlanFrame::place_pipeline_inside(ForeignSettings& settings) {
   PlanChoices& choices = plan.choices;
   if (choices.dp == 1 || choices.pp == 1) return;

@@ -21,6 +21,8 @@ class PlanFrame {
   void set_replicas(ForeignSettings& settings, std::int64_t dp);
   // Where ranks count through tp, then pp, then dp: what a node has of each.
   void place_pipeline_inside(ForeignSettings& settings);
+  // After the replicas, by the file's words for a micro-batch and for the whole batch.
+  void set_batch(ForeignSettings& settings, const std::string& micro, const std::string& global);
   // What the short form leaves out is what the software does.
   void finish();
 
