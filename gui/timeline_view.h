@@ -13,6 +13,9 @@ namespace meshwright {
 // Left of every time axis, so that views above each other agree about where a moment is.
 inline constexpr int kTimeGutter = 150;
 
+// In pixels: the whole step, the ruler under it, and the title of a step where there are two.
+inline constexpr int kOverviewHeight = 22, kRulerHeight = 22, kTitleHeight = 20;
+
 // A step task by task: an overview, a ruler, and lanes by device; the prediction, and below it a
 // trace where one is open.
 class TimelineView : public QWidget {
