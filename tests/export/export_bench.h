@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "planner/export/export.h"
 #include "simulator/choices/model_layers.h"
 #include "simulator/report/predict.h"
+#include "tests/random_draws.h"
 #include "tests/user_costs.h"
 
 namespace meshwright {
@@ -57,15 +57,9 @@ inline std::vector<ExportedFile> exported(const ExportTarget& target, const Plan
 }
 
 // Keys and values of every kind, legal or not. Degrees fit a cluster of so many devices.
-class AnyChoices {
+class AnyChoices : public RandomDraws {
  public:
-  explicit AnyChoices(std::uint32_t seed) : engine_(seed) {}
-
-  template <class T>
-  T one_of(const std::vector<T>& values) {
-    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(engine_)];
-  }
-  bool yes(double share = 0.5) { return std::bernoulli_distribution(share)(engine_); }
+  using RandomDraws::RandomDraws;
 
   PlanChoices draw(const ExportSetting& setting, PlanChoices choices) {
     std::int64_t left = device_count(setting.cluster);
@@ -129,8 +123,6 @@ class AnyChoices {
     choices.offload_activations = yes(0.1);
     if (yes(0.1)) choices.kernels = one_of<KernelSet>({KernelSet::Executor, KernelSet::Unfused});
   }
-
-  std::mt19937 engine_;
 };
 
 }  // namespace meshwright

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "costmodel/model/model_name.h"
 #include "planner/bound/block_bounds.h"
 #include "simulator/report/predict.h"
+#include "tests/random_draws.h"
 #include "tests/user_costs.h"
 
 namespace meshwright {
@@ -37,15 +37,9 @@ inline Precision usual_precision_of(const Cluster& cluster) {
   return peaks.contains(Precision::BF16) ? Precision::BF16 : Precision::FP16;
 }
 
-class RandomChoices {
+class RandomChoices : public RandomDraws {
  public:
-  explicit RandomChoices(std::uint32_t seed) : engine_(seed) {}
-
-  template <class T>
-  T one_of(const std::vector<T>& values) {
-    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(engine_)];
-  }
-  bool yes(double share = 0.5) { return std::bernoulli_distribution(share)(engine_); }
+  using RandomDraws::RandomDraws;
 
   // Not all can be planned.
   PlanChoices draw(const PlanChoices& defaults) {
@@ -80,9 +74,6 @@ class RandomChoices {
     if (yes(0.2)) choices.place = {{"pp", choices.pp}, {"tp", choices.tp}};
     return choices;
   }
-
- private:
-  std::mt19937 engine_;
 };
 
 }  // namespace meshwright
