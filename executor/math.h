@@ -241,6 +241,40 @@ MESHWRIGHT_HD inline double llama3_frequency(double frequency, double factor, do
   return ((1 - share) / factor + share) * frequency;
 }
 
+// The frequency of a pair as YaRN scales it (Peng et al. 2023, section 3.2, with the pairs rounded
+// as Hugging Face's modeling_rope_utils.py does): what turns often within the original positions
+// stays, what turns seldom is divided by the factor, and between there is a line over the pairs.
+MESHWRIGHT_HD inline double yarn_frequency(std::int64_t pair, double theta, std::int64_t rotated,
+                                           double factor, double low_factor, double high_factor,
+                                           double original_positions) {
+  const auto size = static_cast<double>(rotated);
+  const auto pair_that_turns = [=](double times) {
+    return size * std::log(original_positions / (times * 2 * 3.14159265358979323846)) /
+           (2 * std::log(theta));
+  };
+  const double first = std::fmax(std::floor(pair_that_turns(high_factor)), 0.0);
+  const double last = std::fmin(std::ceil(pair_that_turns(low_factor)), size - 1);
+  const double steps = first == last ? 0.001 : last - first;
+  const double share = (static_cast<double>(pair) - first) / steps;
+  const double divided = std::fmin(std::fmax(share, 0.0), 1.0);
+  return (1 - divided + divided / factor) * rope_frequency(pair, theta, rotated);
+}
+
+// Which entries of a row turn together.
+struct RopePairs {
+  std::int64_t rotated = 0, first = 0;
+  bool neighbours = false;
+  MESHWRIGHT_HD std::int64_t pairs() const { return rotated / 2; }
+  MESHWRIGHT_HD std::int64_t one(std::int64_t pair) const {
+    return first + (neighbours ? 2 * pair : pair);
+  }
+  MESHWRIGHT_HD std::int64_t other(std::int64_t pair) const {
+    return one(pair) + (neighbours ? 1 : pairs());
+  }
+  // The i-th of those that stay.
+  MESHWRIGHT_HD std::int64_t still(std::int64_t i) const { return i < first ? i : i + rotated; }
+};
+
 // Two entries turned by the angle of a cosine and a sine.
 template <class Real>
 struct TurnedPair {
@@ -251,22 +285,21 @@ MESHWRIGHT_HD inline TurnedPair<Real> turned(Real a, Real b, Real cosine, Real s
   return {a * cosine - b * sine, b * cosine + a * sine};
 }
 
-// Turns entries i and i + rotated / 2 together, by the negative angle if `direction` is -1; the
-// entries from `rotated` on stay. The addend may be null or y itself.
+// Turns pairs of entries by their angles, by the negative ones if `direction` is -1; other entries
+// stay. The addend may be null or y itself.
 template <class Real>
 MESHWRIGHT_HD inline void rope_row(const Real* x, const Real* cosines, const Real* sines,
-                                   Real direction, const Real* addend, std::int64_t rotated,
+                                   Real direction, const Real* addend, const RopePairs& which,
                                    std::int64_t count, Real* y) {
   const auto put = [=](std::int64_t i, Real value) {
     y[i] = addend == nullptr ? value : addend[i] + value;
   };
-  const std::int64_t half = rotated / 2;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const auto pair = turned(x[i], x[i + half], cosines[i], direction * sines[i]);
-    put(i, pair.first);
-    put(i + half, pair.second);
+  for (std::int64_t i = 0; i < which.pairs(); ++i) {
+    const auto pair = turned(x[which.one(i)], x[which.other(i)], cosines[i], direction * sines[i]);
+    put(which.one(i), pair.first);
+    put(which.other(i), pair.second);
   }
-  for (std::int64_t i = rotated; i < count; ++i) put(i, x[i]);
+  for (std::int64_t i = 0; i < count - which.rotated; ++i) put(which.still(i), x[which.still(i)]);
 }
 
 // ALiBi's slope of a head (Press et al. 2022): a geometric series for a power of two heads; others

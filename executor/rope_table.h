@@ -11,10 +11,18 @@ namespace meshwright {
 
 inline double frequency_of(const RopeAttributes& rope, std::int64_t pair) {
   const double frequency = rope_frequency(pair, rope.theta, rope.rotated);
+  const auto positions = static_cast<double>(rope.original_positions);
   if (rope.scaling == "linear") return frequency / rope.factor;
-  if (rope.scaling != "llama3") return frequency;
-  return llama3_frequency(frequency, rope.factor, rope.low_factor, rope.high_factor,
-                          static_cast<double>(rope.original_positions));
+  if (rope.scaling == "llama3") {
+    return llama3_frequency(frequency, rope.factor, rope.low_factor, rope.high_factor, positions);
+  }
+  if (rope.scaling != "yarn") return frequency;
+  return yarn_frequency(pair, rope.theta, rope.rotated, rope.factor, rope.low_factor,
+                        rope.high_factor, positions);
+}
+
+inline RopePairs pairs_of(const RopeAttributes& rope) {
+  return {rope.rotated, rope.first, rope.neighbours};
 }
 
 // Cosines and sines of the angles of every position and pair.
@@ -32,8 +40,8 @@ struct RopeTable {
   void add(const RopeAttributes& rope, std::int64_t position) {
     for (std::int64_t i = 0; i < rope.rotated / 2; ++i) {
       const double angle = static_cast<double>(position) * frequency_of(rope, i);
-      cosines.push_back(static_cast<Real>(std::cos(angle)));
-      sines.push_back(static_cast<Real>(std::sin(angle)));
+      cosines.push_back(static_cast<Real>(rope.attention_factor * std::cos(angle)));
+      sines.push_back(static_cast<Real>(rope.attention_factor * std::sin(angle)));
     }
   }
 };

@@ -314,12 +314,14 @@ class OpCheck {
   }
 
   std::string rope() const {
-    const std::int64_t rotated = std::get<RopeAttributes>(op_.attributes).rotated;
+    const auto& rope = std::get<RopeAttributes>(op_.attributes);
     if (in(0).size() < 3) return "the input must be [batch, sequence, .., size]";
     if (!is_fixed(in(0).back())) return "the last dimension of the input must have a fixed size";
     if (batch_elsewhere(in(0))) return "the batch must come first";
-    if (in(0) == out() && rotated > size_of(in(0).back())) {
-      return fmt::format("{} of {} entries cannot be rotated", rotated, size_of(in(0).back()));
+    if (in(0) == out() && rope.rotated > size_of(in(0).back()) - rope.first) {
+      const std::string from = rope.first > 0 ? fmt::format(" from {} on", rope.first) : "";
+      return fmt::format("{} of {} entries{} cannot be rotated", rope.rotated,
+                         size_of(in(0).back()), from);
     }
     return same_dims();
   }
@@ -387,7 +389,7 @@ class OpCheck {
 
   std::string concat() const {
     const DimId axis = std::get<AxisAttributes>(op_.attributes).dim;
-    if (op_.inputs.size() + op_.weights.size() != 2) return "expected two operands";
+    if (op_.inputs.size() + op_.weights.size() > 2) return "expected one or two operands";
     if (!contains(out(), axis)) return "the dimension that is joined is not the output's";
     if (!is_fixed(axis)) return "the dimension that is joined must have a fixed size";
     std::int64_t total = 0;

@@ -184,11 +184,14 @@ class GraphReader {
   void read_attributes(const JsonInput& json, RopeAttributes& rope) {
     rope.theta = json.value_or("theta", rope.theta);
     rope.rotated = json.at("rotated").integer(0, kLargestDim);
+    if (const auto first = json.find("first")) rope.first = first->integer(0, kLargestDim);
+    rope.neighbours = json.value_or("neighbours", false);
     rope.scaling = json.value_or<std::string>("scaling", "");
     rope.factor = json.value_or("factor", rope.factor);
     rope.low_factor = json.value_or("low_factor", rope.low_factor);
     rope.high_factor = json.value_or("high_factor", rope.high_factor);
     rope.original_positions = json.value_or("original_positions", rope.original_positions);
+    rope.attention_factor = json.value_or("attention_factor", rope.attention_factor);
   }
   void read_attributes(const JsonInput& json, AttentionAttributes& attention) {
     attention.causal = json.required<bool>("causal");
@@ -303,6 +306,9 @@ class GraphWriter {
   static void write_attributes(Json& json, const RopeAttributes& rope) {
     json["theta"] = rope.theta;
     json["rotated"] = rope.rotated;
+    if (rope.first > 0) json["first"] = rope.first;
+    if (rope.neighbours) json["neighbours"] = true;
+    if (rope.attention_factor != 1) json["attention_factor"] = rope.attention_factor;
     if (rope.scaling.empty()) return;
     json["scaling"] = rope.scaling;
     json["factor"] = rope.factor;

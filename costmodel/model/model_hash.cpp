@@ -32,8 +32,10 @@ struct AttributeHash {
     hash.add(epsilon, gain_plus_one);
   }
   void operator()(const RopeAttributes& attributes) const {
-    const auto& [theta, rotated, scaling, factor, low_factor, high_factor, original] = attributes;
-    hash.add(theta, rotated, scaling, factor, low_factor, high_factor, original);
+    const auto& [theta, rotated, first, neighbours, scaling, factor, low_factor, high_factor,
+                 original, attention_factor] = attributes;
+    hash.add(theta, rotated, first, neighbours, scaling, factor, low_factor, high_factor, original,
+             attention_factor);
   }
   void operator()(const AttentionAttributes& attributes) const {
     const auto& [causal, alibi, window, scale, dropout] = attributes;

@@ -28,7 +28,7 @@ enum class OpKind {
   Scale,            // (x): by a constant
   Dropout,          // (x)
   Split,            // (x) -> pieces along one dimension
-  Concat,           // (a, b?; weight?) -> joined along one dimension
+  Concat,           // (a, b?; weight?) -> joined along one dimension; a alone is copied
   SelectFirst,      // (x): the first position of the second dimension
   Router,           // (logits [.., experts]) -> share [.., choices], chosen expert [.., choices]
   Dispatch,         // (x, chosen expert): a copy of each token for every expert it goes to
@@ -54,12 +54,15 @@ struct NormAttributes {
 struct RopeAttributes {
   double theta = 10000;
   std::int64_t rotated = 0;  // how many entries of the last dimension turn
+  std::int64_t first = 0;    // the first of them
+  bool neighbours = false;   // pairs are entries 2i and 2i + 1, otherwise i and i + rotated / 2
   std::string scaling;       // the config's name for a change of frequencies, empty: unchanged
   // linear: all frequencies are divided by the factor. llama3: those that turn less than
   // `low_factor` times in the original positions are, those that turn more than `high_factor` times
-  // are not, and between there is a straight line.
+  // are not, and between there is a straight line. yarn: the same with a line over whole pairs.
   double factor = 1, low_factor = 1, high_factor = 4;
   std::int64_t original_positions = 8192;
+  double attention_factor = 1;  // of cosines and sines
   friend bool operator==(const RopeAttributes&, const RopeAttributes&) = default;
 };
 

@@ -14,13 +14,20 @@ std::string problem_in(const NormAttributes& norm) {
 }
 
 std::string problem_in(const RopeAttributes& rope) {
-  for (const auto& [name, number] : {std::pair("theta", rope.theta), {"factor", rope.factor}}) {
+  for (const auto& [name, number] : {std::pair("theta", rope.theta),
+                                     {"factor", rope.factor},
+                                     {"attention_factor", rope.attention_factor}}) {
     if (number > 0 && std::isfinite(number)) continue;
     return fmt::format("{}: expected more than 0, found {}", name, number);
   }
-  if (!(rope.low_factor > 0 && rope.high_factor > rope.low_factor)) {
-    return fmt::format("low_factor and high_factor: expected 0 < low < high, found {} and {}",
-                       rope.low_factor, rope.high_factor);
+  const bool yarn = rope.scaling == "yarn";
+  if (!(rope.low_factor > 0 && std::isfinite(rope.high_factor) &&
+        (rope.high_factor > rope.low_factor || (yarn && rope.high_factor == rope.low_factor)))) {
+    return fmt::format("low_factor and high_factor: expected 0 < low {} high, found {} and {}",
+                       yarn ? "<=" : "<", rope.low_factor, rope.high_factor);
+  }
+  if (yarn && rope.theta <= 1) {
+    return fmt::format("theta: expected more than 1 with scaling yarn, found {}", rope.theta);
   }
   if (rope.original_positions >= 1) return "";
   return fmt::format("original_positions: expected at least 1, found {}", rope.original_positions);

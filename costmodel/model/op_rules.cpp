@@ -170,9 +170,14 @@ DimUse use_of(const OpView& view, DimId dim) {
       return DimUse::Free;
     }
     case OpKind::Split:
-    case OpKind::Concat:
-      return dim == std::get<AxisAttributes>(view.op->attributes).dim ? DimUse::Whole
-                                                                      : DimUse::Free;
+    case OpKind::Concat: {
+      // What a piece has of the dimension that is cut, or joined, is a dimension of the piece
+      // alone.
+      const bool split = view.op->kind == OpKind::Split;
+      const auto& all = split ? view.inputs[0]->dims : view.outputs[0]->dims;
+      const bool cut = dim == std::get<AxisAttributes>(view.op->attributes).dim;
+      return cut || !has(all, dim) ? DimUse::Whole : DimUse::Free;
+    }
     case OpKind::SelectFirst:
       return dim == view.inputs[0]->dims[1] ? DimUse::Whole : DimUse::Free;
     case OpKind::Router:

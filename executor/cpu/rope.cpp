@@ -9,7 +9,7 @@ void turn(const KernelCall& call, Real direction, bool has_addend) {
   const auto& rope = call.attributes<RopeAttributes>();
   const auto& sizes = call.operand(0).sizes;
   assert(sizes.size() >= 3 && call.kernel.place.size() == sizes.size());
-  assert(rope.rotated % 2 == 0 && rope.rotated <= sizes.back());
+  assert(rope.rotated % 2 == 0 && rope.first + rope.rotated <= sizes.back());
   const RopeTable<Real> table(rope, call.kernel.place[1].ranges);
   const auto x = call.dense_rows<const Real>(0);
   const auto addend = call.dense_rows<const Real>(has_addend ? 1 : 0);
@@ -19,7 +19,7 @@ void turn(const KernelCall& call, Real direction, bool has_addend) {
   for (std::int64_t r = 0; r < x.count(); ++r) {
     const std::int64_t at = r / rows_per_position % sizes[1] * (rope.rotated / 2);
     rope_row(x[r], table.cosines.data() + at, table.sines.data() + at, direction,
-             has_addend ? addend[r] : nullptr, rope.rotated, x.columns, y[r]);
+             has_addend ? addend[r] : nullptr, pairs_of(rope), x.columns, y[r]);
   }
 }
 

@@ -134,24 +134,27 @@ struct Rope {
   const Stored *x, *addend;
   const RealOf<Stored>*cosines, *sines;
   RealOf<Stored> direction;
-  std::int64_t rotated, columns, rows_per_position, positions;
+  RopePairs which;
+  std::int64_t columns, rows_per_position, positions;
   Stored* y;
 
-  MESHWRIGHT_HD static std::int64_t units(std::int64_t columns, std::int64_t rotated) {
-    return columns - rotated / 2;
-  }
+  MESHWRIGHT_HD std::int64_t units() const { return columns - which.pairs(); }
   MESHWRIGHT_HD void put(std::int64_t i, RealOf<Stored> value) const {
     store(y, i, addend == nullptr ? value : load(addend, i) + value);
   }
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
-    const std::int64_t half = rotated / 2, row = i / units(columns, rotated);
-    const std::int64_t unit = i % units(columns, rotated), first = row * columns;
-    if (unit >= half) return put(first + half + unit, load(x, first + half + unit));
+    const std::int64_t half = which.pairs(), row = i / units(), unit = i % units();
+    const std::int64_t start = row * columns;
+    if (unit >= half) {
+      const std::int64_t at = start + which.still(unit - half);
+      return put(at, load(x, at));
+    }
     const std::int64_t angle = row / rows_per_position % positions * half + unit;
-    const auto pair = turned(load(x, first + unit), load(x, first + half + unit), cosines[angle],
-                             direction * sines[angle]);
-    put(first + unit, pair.first);
-    put(first + half + unit, pair.second);
+    const std::int64_t one = start + which.one(unit), other = start + which.other(unit);
+    const auto pair =
+        turned(load(x, one), load(x, other), cosines[angle], direction * sines[angle]);
+    put(one, pair.first);
+    put(other, pair.second);
   }
 };
 

@@ -240,12 +240,12 @@ class KernelWork {
                             machine_.keep(table.cosines),
                             machine_.keep(table.sines),
                             static_cast<Real>(direction),
-                            rope.rotated,
+                            pairs_of(rope),
                             columns(0),
                             rows(0) / (sizes[0] * sizes[1]),
                             sizes[1],
                             out(last())};
-    return elements(rows(0) * work.units(columns(0), rope.rotated), work);
+    return elements(rows(0) * work.units(), work);
   }
   bool add_adamw() {
     constexpr std::size_t kWithMaster = 6;

@@ -204,6 +204,14 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
         "g: op o: factor: expected more than 0, found -2");
   CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "low_factor": 4)") ==
         "g: op o: low_factor and high_factor: expected 0 < low < high, found 4 and 4");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "scaling": "yarn", "low_factor": 4)") ==
+        "accepted");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "scaling": "yarn", "low_factor": 5)") ==
+        "g: op o: low_factor and high_factor: expected 0 < low <= high, found 5 and 4");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "scaling": "yarn", "theta": 1)") ==
+        "g: op o: theta: expected more than 1 with scaling yarn, found 1");
+  CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "attention_factor": 0)") ==
+        "g: op o: attention_factor: expected more than 0, found 0");
   CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": 2, "original_positions": 0)") ==
         "g: op o: original_positions: expected at least 1, found 0");
   CHECK(one("rope", R"("x")", "", bsh, R"(, "rotated": -1)") ==

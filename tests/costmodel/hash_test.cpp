@@ -123,6 +123,8 @@ TEST_CASE("whatever a model is made of changes its hash, and notes on it do not"
               [](Model& m) { attributes_of<NormAttributes>(m).epsilon *= 2; },
               [](Model& m) { attributes_of<RopeAttributes>(m).theta *= 2; },
               [](Model& m) { attributes_of<RopeAttributes>(m).original_positions += 1; },
+              [](Model& m) { attributes_of<RopeAttributes>(m).neighbours ^= true; },
+              [](Model& m) { attributes_of<RopeAttributes>(m).attention_factor *= 2; },
               [](Model& m) { attributes_of<AttentionAttributes>(m).dropout = 0.5; },
               [](Model& m) { attributes_of<FunctionAttributes>(m).function = Function::Tanh; }});
   Model noted = model;

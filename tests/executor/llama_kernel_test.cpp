@@ -54,13 +54,16 @@ TEST_CASE("rms norm divides by the root of the mean square") {
 TEST_CASE("rope gradients equal finite differences") {
   for_seeds([](TestRandom& random) {
     const Sizes sizes = {random.between(1, 2), random.between(1, 3), random.between(1, 2),
-                         random.between(1, 2), random.between(4, 9)};
-    Kernel kernel{
-        .kind = KernelKind::Rope,
-        .attributes =
-            RopeAttributes{.theta = 50, .rotated = 2 * random.between(0, 2), .scaling = ""},
-        .place =
-            contiguous_place(sizes, {{0, 8}, {random.between(0, 9), 16}, {0, 2}, {0, 2}, {0, 9}})};
+                         random.between(1, 2), random.between(5, 9)};
+    Kernel kernel{.kind = KernelKind::Rope,
+                  .attributes = RopeAttributes{.theta = 50,
+                                               .rotated = 2 * random.between(0, 2),
+                                               .first = random.between(0, 1),
+                                               .neighbours = random.between(0, 1) == 1,
+                                               .scaling = "",
+                                               .attention_factor = 1.5},
+                  .place = contiguous_place(
+                      sizes, {{0, 8}, {random.between(0, 9), 16}, {0, 2}, {0, 2}, {0, 9}})};
     TestOperand x = random_real(random, sizes), y = random_real(random, sizes),
                 dy = random_real(random, sizes), dx = random_real(random, sizes);
     const auto value = [&] {
@@ -111,6 +114,46 @@ TEST_CASE("scaled rope turns slowly what turns seldom") {
   rope.original_positions = 200;
   const double share = (200 * 0.1 / (2 * std::acos(-1.0)) - 1) / 3;
   check_close(angles(rope), {1, 0.1 * ((1 - share) / 8 + share), 0.01 / 8}, 1e-12);
+}
+
+// With theta 100, the pair that turns t times in 16 positions is 3 log_100(16 / (2 pi t)): 0.16 for
+// 2 times, rounded down to 0, and 1.06 for half a time, rounded up to 2. So the first pair stays,
+// the last is divided, and the one between is half way.
+TEST_CASE("yarn divides by a line over the pairs, and sharpens") {
+  TestOperand x = in_buffer(dense_operand({1, 1, 6})), y = x;
+  x.set({1, 1, 1, 0, 0, 0});
+  run_on({.kind = KernelKind::Rope,
+          .attributes = RopeAttributes{.theta = 100,
+                                       .rotated = 6,
+                                       .scaling = "yarn",
+                                       .factor = 4,
+                                       .low_factor = 0.5,
+                                       .high_factor = 2,
+                                       .original_positions = 16,
+                                       .attention_factor = 1.25},
+          .place = contiguous_place({1, 1, 6}, {{0, 1}, {1, 8}, {0, 6}})},
+         {&x, &y});
+  const double second = std::pow(100, -1.0 / 3), third = std::pow(100, -2.0 / 3);
+  const std::array<double, 3> angles = {1, second * (0.5 + 0.5 / 4), third / 4};
+  std::vector<double> expected;
+  for (const double angle : angles) expected.push_back(1.25 * std::cos(angle));
+  for (const double angle : angles) expected.push_back(1.25 * std::sin(angle));
+  check_close(y.values(), expected, 1e-14);
+}
+
+TEST_CASE("rope turns neighbours of the entries it is told to, and leaves the others") {
+  TestOperand x = in_buffer(dense_operand({1, 1, 6})), y = x;
+  x.set({5, 1, 2, 3, 4, 6});
+  run_on({.kind = KernelKind::Rope,
+          .attributes =
+              RopeAttributes{
+                  .theta = 100, .rotated = 4, .first = 1, .neighbours = true, .scaling = ""},
+          .place = contiguous_place({1, 1, 6}, {{0, 1}, {3, 8}, {0, 6}})},
+         {&x, &y});
+  check_close(y.values(),
+              {5, std::cos(3.0) - 2 * std::sin(3.0), 2 * std::cos(3.0) + std::sin(3.0),
+               3 * std::cos(0.3) - 4 * std::sin(0.3), 4 * std::cos(0.3) + 3 * std::sin(0.3), 6},
+              1e-14);
 }
 
 TEST_CASE("gated activation gradients equal finite differences") {

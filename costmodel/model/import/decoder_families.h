@@ -40,6 +40,9 @@ DecoderSpec read_qwen3(const ConfigReader& config);
 DecoderSpec read_gemma(const ConfigReader& config);
 DecoderSpec read_phi3(const ConfigReader& config);
 
+// How much YaRN sharpens attention over positions that were stretched.
+double yarn_scale(double factor, double share);
+
 // expert_families.cpp
 DecoderSpec read_mixtral(const ConfigReader& config);
 DecoderSpec read_qwen2_moe(const ConfigReader& config);

@@ -93,12 +93,13 @@ class DecoderGraph {
 
   TensorId attention(TensorId x) {
     TensorId q, k, v;
-    double size = static_cast<double>(spec_.head_size);
+    double scale = 1 / std::sqrt(static_cast<double>(spec_.head_size));
     DimId value_size = head_size_;
     if (spec_.latent) {
       std::tie(q, k, v) = latent_qkv(x);
       value_size = graph_.dims_of(v).back();
-      size = static_cast<double>(spec_.latent->nope_size + spec_.latent->rope_size);
+      scale = spec_.latent->score_factor /
+              std::sqrt(static_cast<double>(spec_.latent->nope_size + spec_.latent->rope_size));
     } else {
       std::tie(q, k, v) = plain_qkv(x);
     }
@@ -106,7 +107,7 @@ class DecoderGraph {
         .causal = true,
         .alibi = std::holds_alternative<AlibiPositions>(spec_.positions),
         .window = spec_.window,
-        .scale = 1 / std::sqrt(size),
+        .scale = scale,
         .dropout = spec_.attention_dropout};
     const Dims result = joined(joined(tokens_, query_heads_), {value_size});
     const TensorId context =
@@ -164,14 +165,17 @@ class DecoderGraph {
   Qkv latent_qkv(TensorId x) {
     const LatentSpec& latent = *spec_.latent;
     const RopeAttributes& rope = std::get<RopeAttributes>(spec_.positions);
+    RopeAttributes query_rope = rope;
+    query_rope.first = latent.nope_size;
     const DimId query_size = graph_.dim("query_size", latent.nope_size + latent.rope_size);
     const DimId rank = graph_.dim("kv_rank", latent.key_value_rank);
     const DimId nope = graph_.dim("nope_size", latent.nope_size);
     const DimId rope_size = graph_.dim("rope_size", latent.rope_size);
     const DimId value = graph_.dim("value_size", latent.value_size);
+    const DimId value_part = graph_.dim("value_part", latent.value_size);
 
     TensorId q = latent_queries(x, query_size);
-    q = graph_.elementwise(OpKind::Rope, ops_ + "attention.q_rope", q, rope);
+    q = graph_.elementwise(OpKind::Rope, ops_ + "attention.q_rope", q, query_rope);
 
     const DimId compressed = graph_.dim("kv_compressed", latent.key_value_rank + latent.rope_size);
     const TensorId down =
@@ -182,8 +186,7 @@ class DecoderGraph {
                                               {{cut + ".compressed", joined(tokens_, {rank})},
                                                {cut + ".rope", joined(tokens_, {rope_size})}},
                                               AxisAttributes{compressed});
-    const TensorId normed =
-        norm(ops_ + "attention.kv_norm", parts[0], weights_ + "self_attn.kv_a_layernorm", {rank});
+    const TensorId normed = latent_norm("kv_norm", parts[0], "kv_a_layernorm", rank);
     const DimId both = graph_.dim("nope_and_value_size", latent.nope_size + latent.value_size);
     const TensorId up = linear(ops_ + "attention.kv_up", normed, weights_ + "self_attn.kv_b_proj",
                                {rank}, {heads_[0], both}, false);
@@ -191,14 +194,23 @@ class DecoderGraph {
     const auto pieces =
         graph_.op_with_outputs(OpKind::Split, cut_up, {up},
                                {{cut_up + ".k", joined(tokens_, {heads_[0], nope})},
-                                {cut_up + ".v", joined(tokens_, {heads_[0], value})}},
+                                {cut_up + ".v", joined(tokens_, {heads_[0], value_part})}},
                                AxisAttributes{both});
     const TensorId k_rope =
         graph_.elementwise(OpKind::Rope, ops_ + "attention.k_rope", parts[1], rope);
     const TensorId k =
         graph_.op(OpKind::Concat, ops_ + "attention.k", {pieces[0], k_rope}, {},
                   joined(tokens_, {heads_[0], query_size}), AxisAttributes{query_size});
-    return {q, k, pieces[1]};
+    // Values have a place of their own, so that nothing of the keys is kept with them.
+    const TensorId v = graph_.op(OpKind::Concat, ops_ + "attention.v", {pieces[1]}, {},
+                                 joined(tokens_, {heads_[0], value}), AxisAttributes{value});
+    return {q, k, v};
+  }
+
+  TensorId latent_norm(const char* name, TensorId x, const char* weight, DimId rank) {
+    return graph_.norm(spec_.norm, fmt::format("{}attention.{}", ops_, name), x,
+                       fmt::format("{}self_attn.{}", weights_, weight), {rank},
+                       {.epsilon = spec_.latent->epsilon});
   }
 
   TensorId latent_queries(TensorId x, DimId query_size) {
@@ -210,7 +222,7 @@ class DecoderGraph {
     const DimId rank = graph_.dim("query_rank", *spec_.latent->query_rank);
     TensorId q = linear(ops_ + "attention.q_down", x, weights_ + "self_attn.q_a_proj", {hidden_},
                         {rank}, spec_.qkv_bias);
-    q = norm(ops_ + "attention.q_norm", q, weights_ + "self_attn.q_a_layernorm", {rank});
+    q = latent_norm("q_norm", q, "q_a_layernorm", rank);
     return linear(ops_ + "attention.q_up", q, weights_ + "self_attn.q_b_proj", {rank}, result,
                   false);
   }

@@ -49,6 +49,8 @@ struct ExpertsSpec {
 struct LatentSpec {
   std::optional<std::int64_t> query_rank;
   std::int64_t key_value_rank = 0, nope_size = 0, rope_size = 0, value_size = 0;
+  double score_factor = 1;
+  double epsilon = 1e-6;  // of the norms of compressed vectors: the class gives them no other
 };
 
 // Everything that tells one decoder-only model from another.

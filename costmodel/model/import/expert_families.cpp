@@ -24,6 +24,14 @@ std::vector<bool> qwen_sparse_layers(const ConfigReader& config, std::int64_t la
   return sparse;
 }
 
+// Attention over positions that YaRN stretched is sharpened in the scores, not in q and k.
+double score_factor(const ConfigReader& config, const RopeAttributes& rope) {
+  if (rope.scaling != "yarn") return 1;
+  const auto share = config.json().at("rope_scaling").find("mscale_all_dim");
+  const double scale = yarn_scale(rope.factor, share ? share->as<double>() : 0);
+  return scale * scale;
+}
+
 LatentSpec read_latent(const ConfigReader& config) {
   LatentSpec latent;
   // A null says that queries are not compressed; a missing key says nothing.
@@ -43,7 +51,11 @@ DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defau
   auto spec = read_llama_like(config, defaults);
   spec.kv_heads = spec.heads;  // every head has its own keys; the key says nothing
   spec.latent = read_latent(config);
-  std::get<RopeAttributes>(spec.positions).rotated = spec.latent->rope_size;
+  RopeAttributes& rope = std::get<RopeAttributes>(spec.positions);
+  rope.rotated = spec.latent->rope_size;
+  // The class of V2 turns neighbours always, and leaves the scores as they are.
+  rope.neighbours = !v3 || config.flag_or("rope_interleave", true);
+  if (v3) spec.latent->score_factor = score_factor(config, rope);
   spec.qkv_bias = spec.output_bias = config.flag_or("attention_bias", false);
   config.require(config.size_or("moe_layer_freq", 1) == 1, "moe_layer_freq",
                  "only 1 (experts in every layer after the dense ones) is supported");

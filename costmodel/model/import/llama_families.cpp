@@ -35,6 +35,26 @@ double positive_number(const JsonInput& json, std::string_view key) {
   return number;
 }
 
+// As Hugging Face's modeling_rope_utils.py has it, where a 0 says nothing.
+void read_yarn(RopeAttributes& rope, const ConfigReader& config, const JsonInput& scaling) {
+  const auto number = [&](std::string_view key) -> std::optional<double> {
+    const auto field = scaling.find(key);
+    if (!field || field->as<double>() == 0) return std::nullopt;
+    return positive_number(scaling, key);
+  };
+  rope.factor = positive_number(scaling, "factor");
+  rope.low_factor = number("beta_slow").value_or(1);
+  rope.high_factor = number("beta_fast").value_or(32);
+  const auto positions = scaling.find("original_max_position_embeddings");
+  rope.original_positions = positions ? positions->integer(1, std::int64_t{1} << 40)
+                                      : config.size("max_position_embeddings", 2048);
+  const auto scale = number("mscale"), scale_all = number("mscale_all_dim");
+  rope.attention_factor =
+      scale && scale_all ? yarn_scale(rope.factor, *scale) / yarn_scale(rope.factor, *scale_all)
+                         : yarn_scale(rope.factor, 1);
+  rope.attention_factor = number("attention_factor").value_or(rope.attention_factor);
+}
+
 RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, double default_theta) {
   RopeAttributes rope{
       .theta = config.number_or("rope_theta", default_theta), .rotated = rotated, .scaling = ""};
@@ -45,6 +65,7 @@ RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, doubl
     if (rope.scaling == "linear" || rope.scaling == "llama3") {
       rope.factor = positive_number(*scaling, "factor");
     }
+    if (rope.scaling == "yarn") read_yarn(rope, config, *scaling);
     if (rope.scaling == "llama3") {
       rope.low_factor = positive_number(*scaling, "low_freq_factor");
       rope.high_factor = positive_number(*scaling, "high_freq_factor");
@@ -56,6 +77,10 @@ RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, doubl
 }
 
 }  // namespace
+
+double yarn_scale(double factor, double share) {
+  return factor <= 1 ? 1 : 0.1 * share * std::log(factor) + 1;
+}
 
 DecoderSpec read_llama_like(const ConfigReader& config, const LlamaDefaults& defaults) {
   DecoderSpec spec;
