@@ -175,7 +175,7 @@ class PlanCheck {
   }
 
   // Pieces of a split tensor are views with gaps, and so are their gradients: read by one op that
-  // takes gaps, in the same chunk.
+  // takes such gaps, in the same chunk.
   void check_pieces(const PlannedGraph& planned) {
     std::set<std::string> told;
     for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
@@ -183,7 +183,7 @@ class PlanCheck {
       for (const TensorId piece : planned.graph.ops[op].outputs) {
         const auto& readers = planned.readers[piece.index()];
         const bool fits =
-            readers.size() == 1 && takes_gaps(planned.graph.ops[readers[0]].kind) &&
+            readers.size() == 1 && takes_gaps(planned.graph, op, piece, readers[0]) &&
             planned.steps(op, &OpRelayouts::outputs, 0).empty() &&
             std::none_of(plan_.chunks.begin(), plan_.chunks.end(), [&](const Chunk& c) {
               return c.first_op > op && c.first_op <= readers[0];
@@ -196,9 +196,16 @@ class PlanCheck {
     }
   }
 
-  static bool takes_gaps(OpKind kind) {
-    const OpLowering* lowering = lowering_of(kind);
-    return lowering && lowering->takes_gaps;
+  static bool takes_gaps(const OpGraph& graph, std::size_t split, TensorId piece,
+                         std::size_t reader) {
+    const OpLowering* lowering = lowering_of(graph.ops[reader].kind);
+    if (!lowering || lowering->takes_gaps) return lowering != nullptr;
+    if (!lowering->row_dims) return false;
+    const auto& whole = graph.tensors[graph.ops[split].inputs[0].index()].dims;
+    const DimId axis = std::get<AxisAttributes>(graph.ops[split].attributes).dim;
+    const auto outer = static_cast<std::size_t>(std::ranges::find(whole, axis) - whole.begin());
+    const std::size_t dims = graph.tensors[piece.index()].dims.size();
+    return dims == outer + lowering->row_dims(graph, graph.ops[reader]);
   }
 
   void check_frozen(const OpGraph& graph) {

@@ -97,20 +97,24 @@ Cut FragmentWriter::cut_of(const Layout& coarse, const Layout& fine, DimId dim,
   return compact(std::move(cut), size_of(held));
 }
 
-void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to,
-                                const std::string& name) {
+void FragmentWriter::emit_copy(const View& from, const View& to, const std::string& name) {
   GraphOp op;
   op.name = name;
+  KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
+  FragmentTask task = copy.read(from).write(to).take();
+  task.phase = phase();
+  add_task(std::move(task));
+}
+
+void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to,
+                                const std::string& name) {
   std::int64_t next = 0;
   for (const ShardRange& range : part_of(cut, from.operand.sizes[cut.dim], 0, 1)) {
-    Operand source = from.operand, target = to.operand;
-    source.offset += range.start * source.strides[cut.dim];
-    target.offset += next * target.strides[cut.dim];
-    source.sizes[cut.dim] = target.sizes[cut.dim] = range.size;
-    KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
-    FragmentTask task = copy.read(from, source).write(to, target).take();
-    task.phase = phase();
-    add_task(std::move(task));
+    View source = from, target = to;
+    source.operand.offset += range.start * source.operand.strides[cut.dim];
+    target.operand.offset += next * target.operand.strides[cut.dim];
+    source.operand.sizes[cut.dim] = target.operand.sizes[cut.dim] = range.size;
+    emit_copy(source, target, name);
     next += range.size;
   }
 }

@@ -107,6 +107,8 @@ class FragmentWriter {
   void emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
                 const View& to, const Operand& shape, const Operand& result);
   View new_gradient(TensorId tensor);
+  // Between views of the same sizes; what `from` repeats has strides of 0.
+  void emit_copy(const View& from, const View& to, const std::string& name);
 
   // Pieces of a split tensor are views of the whole, and so are their gradients.
   View piece_of(const View& whole, std::size_t split, std::size_t piece) const;

@@ -17,13 +17,19 @@ struct View {
 
 // So many elements of a flat buffer.
 Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bool written = false);
-// The same elements with the last `columns` dimensions as one, and the others as another.
+// The same elements with the last `columns` dimensions as one, and the others as another: rows may
+// have gaps between them.
 Operand as_matrix(const Operand& operand, std::size_t columns);
 // The same elements, without gaps, in rows of so many.
 Operand as_rows(const Operand& operand, std::int64_t columns);
 Operand as_row(const Operand& operand);
 // [batch, sequence, heads.., size] with all heads as one dimension.
 Operand as_heads(const Operand& operand);
+
+// An operand with dimensions `have` in a shape with dimensions `want`, repeated along those that it
+// lacks.
+Operand repeated(const Operand& own, const std::vector<DimId>& have, const std::vector<DimId>& want,
+                 const Operand& shape);
 
 // A kernel with its operands and their buffers.
 class KernelDraft {

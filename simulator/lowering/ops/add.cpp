@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "simulator/lowering/fragment_writer.h"
 #include "simulator/lowering/ops/op_lowering.h"
 
@@ -8,16 +6,9 @@ namespace {
 
 // An operand that lacks dimensions of the result is repeated along them.
 Operand broadcast(const FragmentWriter& writer, std::size_t op, std::size_t input) {
-  const auto& have = writer.dims(writer.op(op).inputs[input]);
-  const auto& want = writer.dims(writer.op(op).outputs[0]);
-  const Operand own = dense_operand(writer.shards().sizes(writer.layouts(op).inputs[input]));
-  Operand result = dense_operand(writer.shards().sizes(writer.layouts(op).outputs[0]));
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const auto found = std::ranges::find(have, want[i]);
-    result.strides[i] =
-        found == have.end() ? 0 : own.strides[static_cast<std::size_t>(found - have.begin())];
-  }
-  return result;
+  return repeated(dense_operand(writer.shards().sizes(writer.layouts(op).inputs[input])),
+                  writer.dims(writer.op(op).inputs[input]), writer.dims(writer.op(op).outputs[0]),
+                  dense_operand(writer.shards().sizes(writer.layouts(op).outputs[0])));
 }
 
 void forward_add(FragmentWriter& writer, std::size_t op) {

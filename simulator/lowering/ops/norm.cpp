@@ -27,7 +27,7 @@ void forward_norm(FragmentWriter& writer, std::size_t op) {
     const View w = writer.weight(op, i);
     call.read(w, as_row(w.operand));
   }
-  call.write(y.computed, shape);
+  call.write(y.computed, rows_of(writer, op, y.computed));
   for (const View& kept : writer.statistics(op)) call.write(kept);
   writer.emit(call);
   writer.finish_output(op, y);
@@ -45,20 +45,25 @@ void backward_norm(FragmentWriter& writer, std::size_t op) {
     KernelDraft call(norm_kernel(entry), KernelPart::InputGradient, entry);
     call.read(x, shape).read(gain, as_row(gain.operand));
     for (const View& kept : kept_numbers) call.read(kept);
-    call.read(dy, shape).addend(known, shape);
-    writer.emit(call.write(dx, shape));
+    const Operand result = rows_of(writer, op, dx);
+    call.read(dy, rows_of(writer, op, dy)).addend(known, result);
+    writer.emit(call.write(dx, result));
     writer.set_gradient(op, 0, dx);
   }
   if (!writer.trains(op)) return;
   KernelDraft call(norm_kernel(entry), KernelPart::WeightGradient, entry);
   call.read(x, shape);
   for (const View& kept : kept_numbers) call.read(kept);
-  call.read(dy, shape);
+  call.read(dy, rows_of(writer, op, dy));
   for (std::size_t i = 0; i < entry.weights.size(); ++i) {
     const View dw = writer.weight_gradient(op, i);
     call.write(dw, as_row(dw.operand));
   }
   writer.emit(call.computes_gradients(op, entry.weights));
+}
+
+std::size_t norm_row_dims(const OpGraph& graph, const GraphOp& op) {
+  return graph.weights[op.weights[0].index()].dims.size();
 }
 
 std::optional<std::string> bias_refusal(const OpGraph&, const GraphOp& op) {
@@ -74,10 +79,13 @@ std::optional<std::string> norm_layout_refusal(const OpGraph& graph, const OpLay
 
 }  // namespace
 
-const OpLowering kNormLowering{
-    .forward = forward_norm, .backward = backward_norm, .layout_refusal = norm_layout_refusal};
+const OpLowering kNormLowering{.forward = forward_norm,
+                               .backward = backward_norm,
+                               .row_dims = norm_row_dims,
+                               .layout_refusal = norm_layout_refusal};
 const OpLowering kLayerNormLowering{.forward = forward_norm,
                                     .backward = backward_norm,
+                                    .row_dims = norm_row_dims,
                                     .form_refusal = bias_refusal,
                                     .layout_refusal = norm_layout_refusal};
 

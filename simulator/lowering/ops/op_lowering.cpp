@@ -26,10 +26,11 @@ const OpLowering* lowering_of(OpKind kind) {
       return &kAddLowering;
     case OpKind::Split:
       return &kSplitLowering;
+    case OpKind::Concat:
+      return &kConcatLowering;
     case OpKind::CrossEntropy:
       return &kLossLowering;
     case OpKind::RelativeBias:
-    case OpKind::Concat:
     case OpKind::SelectFirst:
     case OpKind::Router:
     case OpKind::Dispatch:

@@ -17,6 +17,8 @@ struct OpLowering {
   void (*backward)(FragmentWriter& writer, std::size_t op) = nullptr;  // none: nothing to do
   // Whether its kernels take inputs with gaps between rows: pieces of a split tensor.
   bool takes_gaps = false;
+  // How many dimensions a row of its input has, where its kernels take gaps between whole rows.
+  std::size_t (*row_dims)(const OpGraph& graph, const GraphOp& op) = nullptr;
   // Which form of the op is not lowered, in words; none: this one is.
   std::optional<std::string> (*form_refusal)(const OpGraph& graph, const GraphOp& op) = nullptr;
   // Why it cannot be computed with its work divided so; none: it can.
@@ -37,6 +39,7 @@ extern const OpLowering kRopeLowering;
 extern const OpLowering kGatedLowering;
 extern const OpLowering kAddLowering;
 extern const OpLowering kSplitLowering;
+extern const OpLowering kConcatLowering;
 extern const OpLowering kLossLowering;
 
 }  // namespace meshwright
