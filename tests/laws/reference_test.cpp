@@ -72,4 +72,12 @@ TEST_CASE("the reference Llama's loss and gradients are met under every plan") {
                    "dp=2,tp=2,pp=2,zero=1,microbatch=1"});
 }
 
+TEST_CASE("the reference DeepSeek's loss and gradients are met under every plan") {
+  // 12 a layer, the embedding, the last norm, the head. tests/reference/deepseek.py made it.
+  check_reference("tiny_deepseek", 27,
+                  {"microbatch=2", "dp=2,zero=1,microbatch=1", "tp=2,microbatch=2",
+                   "tp=4,sequence_parallel=true,microbatch=1", "pp=2,recompute=full,microbatch=1",
+                   "dp=2,tp=2,pp=2,zero=3,microbatch=1"});
+}
+
 }  // namespace meshwright

@@ -126,6 +126,15 @@ TEST_CASE("a piece of a joined result cannot be cut") {
         std::vector{layout({{rows, {a}}, {out, {}}})});
 }
 
+TEST_CASE("a piece of a split tensor cannot be cut where the whole was") {
+  const Example split(OpKind::Split, {{rows, out}}, {}, {{rows, in}, {rows, odd}},
+                      AxisAttributes{out});
+  CHECK(reasons(split, mesh_of({4}), {{odd, {{a}}}}) ==
+        std::vector<std::string>{"op: dimension odd must be whole"});
+  CHECK(divided(split, mesh_of({4}), {{rows, {{a}}}}).outputs ==
+        std::vector{layout({{rows, {a}}, {in, {}}}), layout({{rows, {a}}, {odd, {}}})});
+}
+
 TEST_CASE("an op known by its dimensions alone is cut along those that survive") {
   const Example generic(OpKind::Generic, {{rows, in}}, {}, {{rows, out}},
                         GenericAttributes{"fourier"});

@@ -12,8 +12,9 @@
 
 namespace meshwright {
 
-inline constexpr std::array<const char*, 10> kSmallFamilies = {
-    "gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "gpt_neox", "opt", "bloom"};
+inline constexpr std::array<const char*, 12> kSmallFamilies = {
+    "gpt2", "llama",    "mistral", "qwen2", "qwen3",       "gemma",
+    "phi3", "gpt_neox", "opt",     "bloom", "deepseek_v2", "deepseek_v3"};
 
 // A tiny model of any decoder family; a family ignores what it does not have.
 struct SmallModel {
@@ -24,14 +25,29 @@ struct SmallModel {
   double dropout = 0;
   double rotated = 1;  // share of a head
   bool tied = false, bias = false;
-  bool parallel = true;     // gpt_neox
-  bool norm_first = true;   // opt
-  std::int64_t width = 16;  // of opt's embeddings
+  bool parallel = true;     // gpt_neox; deepseek: queries are compressed
+  bool norm_first = true;   // opt; deepseek: yarn
+  std::int64_t width = 16;  // of opt's embeddings; deepseek: of compressed keys and values
 };
 
 // Whether it has head_dim and num_key_value_heads: otherwise heads divide the hidden dimension.
 inline bool is_llama_like(const std::string& family) {
   return family != "gpt2" && family != "gpt_neox" && family != "opt" && family != "bloom";
+}
+
+// Compressed queries, keys and values, and dense layers alone.
+inline std::string latent_fields(const SmallModel& model) {
+  return fmt::format(
+      R"(, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {}, "qk_rope_head_dim": {},)"
+      R"( "v_head_dim": {}, "first_k_dense_replace": {}, "n_routed_experts": 4,)"
+      R"( "num_experts_per_tok": 2, "moe_intermediate_size": 4, "n_group": 1, "topk_group": 1,)"
+      R"( "rope_interleave": {}, "rope_scaling": {})",
+      model.parallel ? "7" : "null", model.width, model.head_size, model.head_size / 2,
+      model.head_size - 1, model.layers, model.tied,
+      model.norm_first ? R"({"type": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 0.2,)"
+                         R"( "mscale": 1, "mscale_all_dim": 0.5,)"
+                         R"( "original_max_position_embeddings": 8})"
+                       : "null");
 }
 
 inline std::string config_of(const SmallModel& model) {
@@ -46,6 +62,7 @@ inline std::string config_of(const SmallModel& model) {
     text += fmt::format(R"(, "num_key_value_heads": {}, "head_dim": {}, "sliding_window": {})",
                         model.kv_heads, model.head_size, model.window);
   }
+  if (model.family.starts_with("deepseek")) text += latent_fields(model);
   if (opt) {
     text += fmt::format(R"(, "do_layer_norm_before": {}, "word_embed_proj_dim": {})",
                         model.norm_first, model.width);
