@@ -159,6 +159,16 @@ MESHWRIGHT_HD inline RowMoments<Real> row_moments(const Real* x, std::int64_t co
   return {mean, inverse_deviation(variance, epsilon)};
 }
 
+// The same from sums of a whole row and of its squares.
+template <class Real>
+MESHWRIGHT_HD inline RowMoments<Real> moments_of_sums(const double* sums, double count,
+                                                      double epsilon) {
+  const double mean = sums[0] / count;
+  const double variance = sums[1] / count - mean * mean;
+  return {static_cast<Real>(mean),
+          static_cast<Real>(inverse_deviation(variance > 0 ? variance : 0, epsilon))};
+}
+
 // Layer norm (Ba et al. 2016): y = gain * (x - mean) * scale + bias. `shift` is added to the gain.
 template <class Real>
 MESHWRIGHT_HD inline void norm_row(const Real* x, const Real* gain, Real shift, const Real* bias,
@@ -174,7 +184,26 @@ MESHWRIGHT_HD inline Real norm_slope(Real scale, Real g, Real mean_g, Real h, Re
   return scale * (g - mean_g - h * mean_gh);
 }
 
-// A row of it; the addend may be null or dx itself.
+// The means of g and of g * h over a whole row.
+template <class Real>
+struct SlopeMeans {
+  Real g, gh;
+};
+
+// A row of it, or columns of one; the addend may be null or dx itself.
+template <class Real>
+MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Real shift,
+                                            RowMoments<Real> moments, const Real* dy,
+                                            SlopeMeans<Real> means, const Real* addend,
+                                            std::int64_t count, Real* dx) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Real g = (gain[i] + shift) * dy[i];
+    const Real gradient =
+        norm_slope(moments.scale, g, means.g, normalized(x[i], moments), means.gh);
+    dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
+  }
+}
+
 template <class Real>
 MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Real shift,
                                             RowMoments<Real> moments, const Real* dy,
@@ -184,10 +213,8 @@ MESHWRIGHT_HD inline void norm_row_gradient(const Real* x, const Real* gain, Rea
   const Real n = static_cast<Real>(count);
   const Real mean_g = sum_of<Real>(count, g) / n;
   const Real mean_gh = sum_of<Real>(count, [=](std::int64_t i) { return g(i) * h(i); }) / n;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Real gradient = norm_slope(moments.scale, g(i), mean_g, h(i), mean_gh);
-    dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
-  }
+  norm_row_gradient(x, gain, shift, moments, dy, SlopeMeans<Real>{mean_g, mean_gh}, addend, count,
+                    dx);
 }
 
 // 1 / sqrt(mean of squares + epsilon).
@@ -210,7 +237,19 @@ MESHWRIGHT_HD inline Real rms_norm_slope(Real scale, Real g, Real h, Real mean_g
   return scale * (g - h * mean_gh);
 }
 
-// A row of it; the addend may be null or dx itself.
+// A row of it, or columns of one, with the mean of g * h over the whole row; the addend may be null
+// or dx itself.
+template <class Real>
+MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain, Real shift,
+                                                Real scale, const Real* dy, Real mean_gh,
+                                                const Real* addend, std::int64_t count, Real* dx) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Real g = (gain[i] + shift) * dy[i];
+    const Real gradient = rms_norm_slope(scale, g, x[i] * scale, mean_gh);
+    dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
+  }
+}
+
 template <class Real>
 MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain, Real shift,
                                                 Real scale, const Real* dy, const Real* addend,
@@ -219,10 +258,7 @@ MESHWRIGHT_HD inline void rms_norm_row_gradient(const Real* x, const Real* gain,
   const auto h = [=](std::int64_t i) { return x[i] * scale; };
   const Real mean =
       sum_of<Real>(count, [=](std::int64_t i) { return g(i) * h(i); }) / static_cast<Real>(count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Real gradient = rms_norm_slope(scale, g(i), h(i), mean);
-    dx[i] = addend == nullptr ? gradient : addend[i] + gradient;
-  }
+  rms_norm_row_gradient(x, gain, shift, scale, dy, mean, addend, count, dx);
 }
 
 // By how much RoPE turns a pair of entries from one position to the next (Su et al. 2021,

@@ -95,6 +95,8 @@ std::string_view to_text(KernelKind kind) {
       return "load";
     case KernelKind::Embedding:
       return "embedding";
+    case KernelKind::RowSums:
+      return "row_sums";
     case KernelKind::LayerNorm:
       return "layer_norm";
     case KernelKind::RmsNorm:

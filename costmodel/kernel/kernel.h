@@ -33,11 +33,18 @@ inline constexpr std::size_t kKernelParts = 4;
 // Load         Forward         -                                  y, the input Kernel::name
 // Embedding    Forward         index [n], table [rows, f]         y [n, f], 0 for other rows
 //              WeightGradient+ index [n], dy [n, f]               dtable [rows, f]
-// LayerNorm    Forward         x [n, f], gain [f], bias [f]       y [n, f], mean [n], scale [n]
-//              InputGradient   x, gain, mean, scale, dy, addend?  dx
+// RowSums      Forward         x [n, f]                           sums [n, 2], Doubles: of x, and
+//                                                                 of its squares
+//              InputGradient   x, gain, mean?, scale, dy          sums [n, 2], Doubles: of
+//                                                                 gain dy, and of that times the
+//                                                                 normalized x
+// LayerNorm    Forward         x [n, f], gain [f], bias [f],      y [n, f], mean [n], scale [n]
+//                              sums?
+//              InputGradient   x, gain, mean, scale, dy, sums?,   dx
+//                              addend?
 //              WeightGradient+ x, mean, scale, dy                 dgain [f], dbias [f]
-// RmsNorm      Forward         x [n, f], gain [f]                 y [n, f], scale [n]
-//              InputGradient   x, gain, scale, dy, addend?        dx
+// RmsNorm      Forward         x [n, f], gain [f], sums?          y [n, f], scale [n]
+//              InputGradient   x, gain, scale, dy, sums?, addend? dx
 //              WeightGradient+ x, scale, dy                       dgain [f]
 // Matmul       Forward+        x [m, k], weight [k, n], bias [n]? y [m, n]
 //              InputGradient   weight, dy, addend?                dx
@@ -68,12 +75,15 @@ inline constexpr std::size_t kKernelParts = 4;
 // AdamW        Step            gradient [n], factor               weight [n], m [n], v [n],
 //                                                                 master [n]?
 //
-// A label below 0 does not count. Add repeats an operand along a dimension where its stride is 0;
-// Sum adds up along a dimension where the stride of dx is 0. An op on rows takes all dimensions
-// but the last for rows. AdamW reads what it writes, and so does whatever accumulates.
+// A norm has `sums` where rows are longer than the f columns it has of them: those of RowSums over
+// whole rows, whose length is Kernel::place. A label below 0 does not count. Add repeats an operand
+// along a dimension where its stride is 0; Sum adds up along a dimension where the stride of dx is
+// 0. An op on rows takes all dimensions but the last for rows. AdamW reads what it writes, and so
+// does whatever accumulates.
 enum class KernelKind {
   Load,
   Embedding,
+  RowSums,
   LayerNorm,
   RmsNorm,
   Matmul,
@@ -142,8 +152,9 @@ struct Kernel {
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
   std::vector<OperandRange> ranges;
-  // Load: of y. Dropout, Rope: of x. Attention: batch, heads, queries, keys; the first two in one
-  // range. Where the first dimension starts is known when the micro-batch is.
+  // Load: of y. Dropout, Rope: of x. LayerNorm, RmsNorm: of x, where rows are cut. Attention:
+  // batch, heads, queries, keys; the first two in one range. Where the first dimension starts is
+  // known when the micro-batch is.
   std::vector<DimPlace> place;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

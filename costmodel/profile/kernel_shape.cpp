@@ -110,6 +110,7 @@ std::optional<ShapedKernel> shape_of(const Kernel& kernel) {
     case KernelKind::Loss:
       if (forward) return with({element_count(kernel.operands[0])});
       [[fallthrough]];
+    case KernelKind::RowSums:
     case KernelKind::LayerNorm:
     case KernelKind::RmsNorm:
     case KernelKind::LossLargest:

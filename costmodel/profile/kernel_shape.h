@@ -17,8 +17,9 @@ namespace meshwright {
 // Attention                         batch x heads, sequence        "causal 64", "full 64": the head
 //                                                                  size, "192+128" if values
 //                                                                  differ; then "dropout" if any
-// LayerNorm, RmsNorm, LossLargest,
-// LossSums, gradient of Loss        rows, columns
+// RowSums, LayerNorm, RmsNorm,
+// LossLargest, LossSums,
+// gradient of Loss                  rows, columns
 // Rope                              positions, rows of each, columns
 // Embedding                         indices, columns; for the weight gradient also the table's
 //                                   rows, with "accumulate" if it is not filled with 0 first

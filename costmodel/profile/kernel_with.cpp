@@ -114,6 +114,10 @@ Operands other_operands(const ShapedKernel& shaped) {
       if (forward) return {index({s[0]}), real({rows, s[1]}), real(s)};
       return {index({s[0]}), real({s[0], s[1]}), real({s[2], s[1]})};
     }
+    case KernelKind::RowSums: {
+      const Operand x = real(s), gain = real({s[1]}), row = real({s[0]}), sums = numbers({s[0], 2});
+      return forward ? Operands{x, sums} : Operands{x, gain, row, row, x, sums};
+    }
     case KernelKind::LossLargest:
       return {real(s), real({s[0]})};
     case KernelKind::LossSums:
@@ -145,6 +149,7 @@ std::size_t dims_of(const KernelClass& kernel) {
       return 3;
     case KernelKind::Embedding:
       return forward ? 2 : 3;
+    case KernelKind::RowSums:
     case KernelKind::LayerNorm:
     case KernelKind::RmsNorm:
     case KernelKind::Attention:
@@ -203,6 +208,7 @@ std::size_t written_count(const Kernel& kernel) {
 // None: the variant names no attributes of the kind.
 std::optional<OpAttributes> attributes_with(const ShapedKernel& shaped) {
   switch (shaped.kernel.kind) {
+    case KernelKind::RowSums:
     case KernelKind::LayerNorm:
     case KernelKind::RmsNorm:
       return NormAttributes{};

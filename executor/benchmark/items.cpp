@@ -153,6 +153,9 @@ void add_attention(ItemList& list) {
 }
 
 void add_row_kernels(ItemList& list) {
+  for (const P part : {P::Forward, P::InputGradient}) {
+    list.add({K::RowSums, part, ""}, {list.sizes(kRows), list.sizes(kColumns)});
+  }
   for (const K kind : {K::LayerNorm, K::RmsNorm}) {
     for (const P part : {P::Forward, P::InputGradient, P::WeightGradient}) {
       list.add({kind, part, ""}, {list.sizes(kRows), list.sizes(kColumns)});

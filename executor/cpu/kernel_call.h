@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,6 +80,18 @@ struct Elements {
   T& operator[](std::int64_t i) const { return data[places[i]]; }
 };
 
+// Two sums of every row, over all its columns, of which a kernel has some.
+struct WholeRowSums {
+  const double* sums;
+  double length;  // columns of a whole row
+
+  const double* operator[](std::int64_t row) const { return sums + 2 * row; }
+  template <class Real>
+  Real mean(std::int64_t row, std::int64_t which) const {
+    return static_cast<Real>(sums[2 * row + which] / length);
+  }
+};
+
 // A kernel with what it works on: for each operand the start of its buffer.
 struct KernelCall {
   const Kernel& kernel;
@@ -122,6 +135,11 @@ struct KernelCall {
     const Places places(operand(i).sizes, operand(i).strides);
     assert(places.count() <= 1 || (places.even() && places.stride() == 1));
     return {data<T>(i), static_cast<std::size_t>(places.count())};
+  }
+  // Of a norm: operand `i`, where rows are cut; none: they are whole, and there is no such operand.
+  std::optional<WholeRowSums> row_sums(std::size_t i) const {
+    if (kernel.place.empty()) return std::nullopt;
+    return WholeRowSums{data<const double>(i), static_cast<double>(kernel.place[1].size)};
   }
 };
 

@@ -24,6 +24,8 @@ Parts parts_of(KernelKind kind) {
     case KernelKind::Embedding:
       return {.forward = embedding_forward<Real>,
               .weight_gradient = embedding_weight_gradient<Real>};
+    case KernelKind::RowSums:
+      return {row_sums_forward<Real>, row_sums_input_gradient<Real>};
     case KernelKind::LayerNorm:
       return {layer_norm_forward<Real>, layer_norm_input_gradient<Real>,
               layer_norm_weight_gradient<Real>};

@@ -17,6 +17,11 @@ template <class Real>
 void embedding_weight_gradient(const KernelCall& call);
 
 template <class Real>
+void row_sums_forward(const KernelCall& call);
+template <class Real>
+void row_sums_input_gradient(const KernelCall& call);
+
+template <class Real>
 void layer_norm_forward(const KernelCall& call);
 template <class Real>
 void layer_norm_input_gradient(const KernelCall& call);

@@ -10,10 +10,12 @@ void rms_norm_forward(const KernelCall& call) {
   const auto& norm = call.attributes<NormAttributes>();
   const auto x = call.dense_rows<const Real>(0);
   const auto gain = call.vector<const Real>(1);
-  const auto y = call.dense_rows<Real>(2);
-  const auto scale = call.elements<Real>(3);
+  const auto whole = call.row_sums(2);
+  const auto y = call.dense_rows<Real>(whole ? 3 : 2);
+  const auto scale = call.elements<Real>(whole ? 4 : 3);
   for (std::int64_t r = 0; r < x.count(); ++r) {
-    scale[r] = rms_scale(x[r], x.columns, norm.epsilon);
+    scale[r] = whole ? inverse_deviation(whole->template mean<Real>(r, 1), norm.epsilon)
+                     : rms_scale(x[r], x.columns, norm.epsilon);
     rms_norm_row(x[r], gain.data(), gain_shift<Real>(norm), scale[r], x.columns, y[r]);
   }
 }
@@ -25,12 +27,19 @@ void rms_norm_input_gradient(const KernelCall& call) {
   const auto gain = call.vector<const Real>(1);
   const auto scale = call.elements<const Real>(2);
   const auto dy = call.dense_rows<const Real>(3);
-  const auto addend = call.dense_rows<const Real>(has_addend ? 4 : 3);
-  const auto dx = call.dense_rows<Real>(has_addend ? 5 : 4);
+  const auto whole = call.row_sums(4);
+  const std::size_t last = call.operand_count() - 1;
+  const auto addend = call.dense_rows<const Real>(has_addend ? last - 1 : 3);
+  const auto dx = call.dense_rows<Real>(last);
   const Real shift = gain_shift<Real>(call.attributes<NormAttributes>());
   for (std::int64_t r = 0; r < x.count(); ++r) {
-    rms_norm_row_gradient(x[r], gain.data(), shift, scale[r], dy[r],
-                          has_addend ? addend[r] : nullptr, x.columns, dx[r]);
+    const Real* added = has_addend ? addend[r] : nullptr;
+    if (whole) {
+      rms_norm_row_gradient(x[r], gain.data(), shift, scale[r], dy[r],
+                            whole->template mean<Real>(r, 1), added, x.columns, dx[r]);
+    } else {
+      rms_norm_row_gradient(x[r], gain.data(), shift, scale[r], dy[r], added, x.columns, dx[r]);
+    }
   }
 }
 

@@ -28,6 +28,12 @@ inline bool all_dense(const Kernel& kernel) {
   return true;
 }
 
+// A norm that has a part of each row.
+inline bool has_row_sums(const Kernel& kernel) {
+  const bool norm = kernel.kind == KernelKind::LayerNorm || kernel.kind == KernelKind::RmsNorm;
+  return norm && !kernel.place.empty();
+}
+
 template <class Stored, class Machine>
 class KernelWork {
  public:
@@ -38,7 +44,7 @@ class KernelWork {
   bool add() {
     const Kernel& kernel = call_.kernel;
     if (kernel.kind == KernelKind::Add) return add_addition();
-    if (!all_dense(kernel)) return false;
+    if (!all_dense(kernel) || has_row_sums(kernel)) return false;
     switch (kernel.part) {
       case KernelPart::Forward:
         return add_forward();
@@ -99,6 +105,8 @@ class KernelWork {
         return add_dropout();
       case KernelKind::Rope:
         return add_rope(1);
+      case KernelKind::RowSums:
+        return by_row(rows(0), RowSums<Stored>{in(0), columns(0), call_.data<double>(1)});
       case KernelKind::LayerNorm:
         return by_row(rows(0),
                       LayerNorm<Stored>{in(0), in(1), in(2), gain_shift<Real>(*norm), norm->epsilon,
@@ -145,6 +153,14 @@ class KernelWork {
       case KernelKind::Sum:  // dense: every element of dy is one of dx
         if (call_.kernel.has_addend || call_.kernel.accumulate) return false;
         return elements(count(1), Copy<Stored>{in(0), out(1)});
+      case KernelKind::RowSums: {
+        constexpr std::size_t kWithMean = 6;
+        const bool has_mean = call_.operand_count() == kWithMean;
+        return by_row(rows(0), RowSumsGradient<Stored>{in(0), in(1), has_mean ? in(2) : nullptr,
+                                                       in(last() - 2), in(last() - 1),
+                                                       gain_shift<Real>(*norm), columns(0),
+                                                       call_.data<double>(last())});
+      }
       case KernelKind::LayerNorm:
         return by_row(rows(0),
                       LayerNormGradient<Stored>{in(0), in(1), in(2), in(3), in(4), addend(),

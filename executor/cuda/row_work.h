@@ -20,6 +20,48 @@ MESHWRIGHT_HD inline Real sum_of_columns(Team& team, std::int64_t columns, Term 
 }
 
 template <class Stored>
+struct RowSums {
+  const Stored* x;
+  std::int64_t columns;
+  double* sums;
+  template <class Team>
+  MESHWRIGHT_HD void operator()(Team& team, std::int64_t row) const {
+    const auto value = [&](std::int64_t c) {
+      return static_cast<double>(load(x, row * columns + c));
+    };
+    const double sum = sum_of_columns<double>(team, columns, value);
+    const double squares =
+        sum_of_columns<double>(team, columns, [&](std::int64_t c) { return value(c) * value(c); });
+    if (team.rank() != 0) return;
+    sums[2 * row] = sum;
+    sums[2 * row + 1] = squares;
+  }
+};
+
+template <class Stored>
+struct RowSumsGradient {
+  using Real = RealOf<Stored>;
+  const Stored *x, *gain, *mean, *scale, *dy;  // no mean: of an RMS norm
+  Real shift;
+  std::int64_t columns;
+  double* sums;
+  template <class Team>
+  MESHWRIGHT_HD void operator()(Team& team, std::int64_t row) const {
+    const std::int64_t first = row * columns;
+    const RowMoments<Real> moments{mean == nullptr ? Real(0) : load(mean, row), load(scale, row)};
+    const auto g = [&](std::int64_t c) { return (load(gain, c) + shift) * load(dy, first + c); };
+    const double sum = sum_of_columns<double>(
+        team, columns, [&](std::int64_t c) { return static_cast<double>(g(c)); });
+    const double products = sum_of_columns<double>(team, columns, [&](std::int64_t c) {
+      return static_cast<double>(g(c) * normalized(load(x, first + c), moments));
+    });
+    if (team.rank() != 0) return;
+    sums[2 * row] = sum;
+    sums[2 * row + 1] = products;
+  }
+};
+
+template <class Stored>
 struct LayerNorm {
   using Real = RealOf<Stored>;
   const Stored *x, *gain, *bias;

@@ -20,6 +20,7 @@ const std::vector<ShapedKernel> kExamples = [] {
     for (const char* variant : {"causal 64", "full 32", "causal 48+32", "causal 32 dropout"}) {
       all.push_back({{K::Attention, part, variant}, {6, 40}});
     }
+    all.push_back({{K::RowSums, part, ""}, {12, 500}});
     all.push_back({{K::Rope, part, ""}, {10, 6, 64}});
     all.push_back({{K::Activation, part, "gelu"}, {1000}});
     all.push_back({{K::GatedActivation, part, "silu"}, {1000}});

@@ -98,7 +98,7 @@ class RandomDivision {
     if (entry.role == DimRole::Batch) return false;
     const bool loss = view.op->kind == OpKind::CrossEntropy;
     const DimUse use = use_of(view, dim);
-    if (use == DimUse::Whole || (use == DimUse::Normalized && !loss)) return false;
+    if (use == DimUse::Whole) return false;
     if (loss && entry.role == DimRole::Sequence) return false;
     const bool in_result = std::ranges::any_of(view.outputs, [&](const Tensor* tensor) {
       return std::ranges::count(tensor->dims, dim) > 0;
