@@ -49,9 +49,17 @@ class RelayoutChooser {
   }
 
  private:
+  // What is decided before.
+  static OpRelayouts given(const OpRelayouts& relayouts) {
+    OpRelayouts kept{.outputs = relayouts.outputs};
+    kept.weights = relayouts.weights;
+    kept.weight_gradients = relayouts.weight_gradients;
+    return kept;
+  }
+
   static Plan without_batch(Plan plan) {
     plan.batch_axes.clear();
-    for (OpPlan& op : plan.ops) op.relayouts = {.outputs = op.relayouts.outputs};
+    for (OpPlan& op : plan.ops) op.relayouts = given(op.relayouts);
     return plan;
   }
 
@@ -88,7 +96,7 @@ class RelayoutChooser {
     const GraphOp& entry = planned_.graph.ops[op];
     const OpLayouts& layouts = planned_.op(op).layouts;
     OpRelayouts relayouts;
-    if (const OpPlan* given = planned_.op(op).plan) relayouts.outputs = given->relayouts.outputs;
+    if (const OpPlan* plan = planned_.op(op).plan) relayouts = given(plan->relayouts);
     for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
       const Layout& kept = kept_[entry.inputs[i].index()];
       add(relayouts.inputs, i, kept, layouts.inputs[i]);

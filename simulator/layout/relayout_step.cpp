@@ -196,6 +196,16 @@ std::optional<Layout> layout_after(const RelayoutSteps& steps, Layout before) {
   return before;
 }
 
+std::optional<Layout> layout_before(const RelayoutSteps& gathers, Layout after) {
+  Layout before = after;
+  for (auto step = gathers.rbegin(); step != gathers.rend(); ++step) {
+    const bool gather = step->kind == RelayoutKind::AllGather && step->from;
+    if (!gather || !add_cut(before, *step->from, step->axes, step->order)) return std::nullopt;
+  }
+  if (layout_after(gathers, before) != after) return std::nullopt;
+  return before;
+}
+
 std::string step_text(const RelayoutStep& step, const Mesh& mesh, const std::vector<Dim>& dims) {
   std::string text(to_text(step.kind));
   for (const AxisId axis : step.axes) text += " " + mesh.axis(axis).name;

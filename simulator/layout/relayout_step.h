@@ -37,6 +37,8 @@ using RelayoutSteps = std::vector<RelayoutStep>;
 // The layout that a step leads to. None: it cannot be taken from `before`.
 std::optional<Layout> layout_after(const RelayoutStep& step, const Layout& before);
 std::optional<Layout> layout_after(const RelayoutSteps& steps, Layout before);
+// The layout that steps lead from, gathers all. None: there are other steps, or no such layout.
+std::optional<Layout> layout_before(const RelayoutSteps& gathers, Layout after);
 
 // "reduce_scatter tp sequence": kind, axes, the dimensions gathered from and cut after; "sequence~"
 // where the cuts are zigzag.

@@ -20,7 +20,8 @@ class AlikePlaces {
       }
     };
     for (const PlannedOp& op : planned.planned) {
-      for (const auto* list : {&op.layouts.inputs, &op.layouts.weights, &op.layouts.outputs}) {
+      for (const auto* list :
+           {&op.layouts.inputs, &op.layouts.weights, &op.layouts.outputs, &op.weights}) {
         for (const Layout& layout : *list) add(layout);
       }
     }

@@ -323,7 +323,7 @@ class PlanCheck {
     for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
       const auto& weights = planned.graph.ops[op].weights;
       for (std::size_t i = 0; i < weights.size(); ++i) {
-        const std::pair own(planned.op(op).layouts.weights[i], planned.gradient_axes(op, i));
+        const std::pair own(planned.op(op).weights[i], planned.gradient_axes(op, i));
         if (first.try_emplace(weights[i], own).first->second != own) {
           add("weight {}: its users split it differently",
               printable(planned.graph.weights[weights[i].index()].name));

@@ -153,6 +153,50 @@ void FragmentWriter::join_pieces(std::size_t split) {
   }
 }
 
+bool FragmentWriter::moves_gradients(std::size_t op) const {
+  for (std::size_t i = 0; i < graph().ops[op].weights.size(); ++i) {
+    if (!planned_.steps(op, &OpRelayouts::weight_gradients, i).empty()) return true;
+  }
+  return false;
+}
+
+View FragmentWriter::weight_gradient(std::size_t op, std::size_t weight) {
+  const WeightId id = graph().ops[op].weights[weight];
+  const Layout& layout = layouts(op).weights[weight];
+  if (!moves_gradients(op)) return weight_view({op, id, true}, layout);
+  const View computed = new_view("d " + graph().weights[id.index()].name, shards_.sizes(layout),
+                                 gradient_element(plan_), Component::Transfers);
+  return computed_gradients_.insert_or_assign(weight, computed).first->second;
+}
+
+void FragmentWriter::emit_gradients(std::size_t op, KernelDraft& call) {
+  if (!moves_gradients(op)) return emit(call.computes_gradients(op, graph().ops[op].weights));
+  emit(call);
+  for (const auto& [weight, view] : std::exchange(computed_gradients_, {})) {
+    keep_gradient(op, weight, view);
+  }
+}
+
+// Its part of the sum over devices is added to what earlier micro-batches left.
+void FragmentWriter::keep_gradient(std::size_t op, std::size_t weight, View view) {
+  GraphOp named;
+  const WeightId id = graph().ops[op].weights[weight];
+  named.name = "d " + graph().weights[id.index()].name;
+  const std::size_t first = tasks_->size();
+  const Layout& kept = planned_.op(op).weights[weight];
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::weight_gradients, weight);
+  const View own = are_in_place(steps) ? view
+                                       : new_view(named.name, shards_.sizes(kept),
+                                                  view.operand.element, Component::Transfers);
+  emit_steps(steps, layouts(op).weight_gradients[weight], view, own, named.name,
+             Purpose::Gradients);
+  KernelDraft sum(KernelKind::Sum, KernelPart::InputGradient, named);
+  emit(sum.read(own).write(weight_view({op, id, true}, kept)).computes_gradients(op, {id}));
+  for (std::size_t t = first; t < tasks_->size(); ++t) {
+    (*tasks_)[t].phase = KernelPart::WeightGradient;
+  }
+}
+
 View FragmentWriter::output_gradient(std::size_t op) {
   const TensorId tensor = graph().ops[op].outputs[0];
   const View kept = gradient(tensor);

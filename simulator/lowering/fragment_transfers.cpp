@@ -120,7 +120,7 @@ void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to
 }
 
 void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, const View& from,
-                               const View& to, const std::string& name) {
+                               const View& to, const std::string& name, Purpose purpose) {
   const Layout after = *layout_after(step, before);
   const bool alone = step.kind == RelayoutKind::Slice;
   std::vector<DeviceId> group =
@@ -130,7 +130,7 @@ void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, c
   if (step.from) target = cut_of(after, before, *step.from, group);
   if (alone) return emit_slice(source, from, to, name);
   add_task(transfer_task({.kind = transfer_kind(step.kind),
-                          .purpose = Purpose::Tensor,
+                          .purpose = purpose,
                           .group = std::move(group),
                           .source_cut = std::move(source),
                           .target_cut = std::move(target)},
@@ -138,7 +138,7 @@ void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, c
 }
 
 void FragmentWriter::emit_steps(const RelayoutSteps& steps, Layout layout, View view,
-                                const View& end, const std::string& name) {
+                                const View& end, const std::string& name, Purpose purpose) {
   std::size_t last_move = steps.size();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!is_in_place(steps[i])) last_move = i;
@@ -151,7 +151,7 @@ void FragmentWriter::emit_steps(const RelayoutSteps& steps, Layout layout, View 
       const View next = i == last_move ? end
                                        : new_view(name, shards_.sizes(after), view.operand.element,
                                                   Component::Transfers);
-      emit_step(steps[i], layout, view, next, name);
+      emit_step(steps[i], layout, view, next, name, purpose);
       view = next;
     }
     layout = after;

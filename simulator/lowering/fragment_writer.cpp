@@ -97,11 +97,16 @@ View FragmentWriter::weight_view(const WeightOfOp& weight, const Layout& layout)
 }
 
 View FragmentWriter::weight(std::size_t op, std::size_t weight) {
-  return weight_view({op, graph().ops[op].weights[weight], false}, layouts(op).weights[weight]);
-}
-
-View FragmentWriter::weight_gradient(std::size_t op, std::size_t weight) {
-  return weight_view({op, graph().ops[op].weights[weight], true}, layouts(op).weights[weight]);
+  const WeightId id = graph().ops[op].weights[weight];
+  const Layout& kept_layout = planned_.op(op).weights[weight];
+  const View kept = weight_view({op, id, false}, kept_layout);
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::weights, weight);
+  if (steps.empty()) return kept;
+  const std::string& name = graph().weights[id.index()].name;
+  const View read = new_view(name, shards_.sizes(layouts(op).weights[weight]), BufferElement::Real,
+                             Component::Transfers);
+  emit_steps(steps, kept_layout, kept, read, name, Purpose::Weights);
+  return read;
 }
 
 bool FragmentWriter::trains(std::size_t op) const {

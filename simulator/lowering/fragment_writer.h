@@ -60,9 +60,12 @@ class FragmentWriter {
   // A result that is there already.
   void set_value(TensorId tensor, const View& view);
 
-  // Weights as the op's work cuts them.
+  // Weights as the op's work cuts them, gathered where they are kept cut more.
   View weight(std::size_t op, std::size_t weight);
+  // Where a kernel writes the gradient of a weight; emit_gradients does the rest.
   View weight_gradient(std::size_t op, std::size_t weight);
+  // A kernel that computes the gradients of all of an op's weights. Uses the draft up.
+  void emit_gradients(std::size_t op, KernelDraft& call);
   // Whether the op's weights are trained; check_plan wants all of them or none.
   bool trains(std::size_t op) const;
 
@@ -154,6 +157,10 @@ class FragmentWriter {
 
   FragmentBufferId add_buffer(FragmentBuffer buffer);
   View weight_view(const WeightOfOp& weight, const Layout& layout);
+  // Whether gradients of an op's weights are computed otherwise than they are kept. A kernel adds
+  // to all it writes or to nothing: then none of them are written where they are kept.
+  bool moves_gradients(std::size_t op) const;
+  void keep_gradient(std::size_t op, std::size_t weight, View view);
   View new_output(TensorId tensor);
   void add_task(FragmentTask task);
   FragmentTask transfer_task(Transfer transfer, const View& from, const View& to) const;
@@ -164,13 +171,13 @@ class FragmentWriter {
 
   // One step of a relayout, from a view in the layout `before` to one in the layout after it.
   void emit_step(const RelayoutStep& step, const Layout& before, const View& from, const View& to,
-                 const std::string& name);
+                 const std::string& name, Purpose purpose);
   void emit_slice(const Cut& cut, const View& from, const View& to, const std::string& name);
   Cut cut_of(const Layout& coarse, const Layout& fine, DimId dim,
              const std::vector<DeviceId>& group) const;
   // Steps from a view to `end`; whatever lies between is there only for that.
   void emit_steps(const RelayoutSteps& steps, Layout layout, View view, const View& end,
-                  const std::string& name);
+                  const std::string& name, Purpose purpose = Purpose::Tensor);
   static bool is_in_place(const RelayoutStep& step) { return step.kind == RelayoutKind::AllReduce; }
   static bool are_in_place(const RelayoutSteps& steps) {
     return std::ranges::all_of(steps, is_in_place);
@@ -202,6 +209,7 @@ class FragmentWriter {
   Fragment fragment_;
   std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written
   std::map<WeightOfOp, FragmentBufferId> weights_;
+  std::map<std::size_t, View> computed_gradients_;  // of the op at hand, by weight: those that move
   std::optional<FragmentBufferId> loss_;
   // What the forward computed, then what each open segment computed again, from outer to inner.
   std::vector<Version> versions_;

@@ -263,6 +263,9 @@ class OrderWriter {
                       (work.sums == SumKind::Gradients && chunk.gradients_started);
     auto& what = adds ? work.adds : work.sets;
     if (what) return *what;
+    if (const auto* transfer = std::get_if<Transfer>(&task.work)) {
+      return *(what = writer_.add_work(bound_to(*transfer, chunk.fragment, task)));
+    }
     const auto* kernel = std::get_if<Kernel>(&task.work);
     if (!kernel) return *(what = writer_.add_work(task.work));
     Kernel bound = *kernel;
@@ -271,6 +274,13 @@ class OrderWriter {
       bound.operands[o].offset += offset_of(chunk.fragment.buffers[task.operands[o].index()]);
     }
     return *(what = writer_.add_work(std::move(bound)));
+  }
+
+  // A weight that is gathered for an op lies somewhere in its bucket.
+  Transfer bound_to(Transfer transfer, const Fragment& fragment, const FragmentTask& task) const {
+    if (transfer.kind == TransferKind::Receive) return transfer;
+    transfer.source->offset += offset_of(fragment.buffers[task.operands[0].index()]);
+    return transfer;
   }
 
   const std::vector<std::optional<BufferId>>& buffers_of(ChunkState& chunk,

@@ -25,6 +25,14 @@ OpLayouts without_trivial_axes(OpLayouts layouts, const Mesh& mesh) {
   return layouts;
 }
 
+const RelayoutSteps& steps_of(const OpPlan* plan, OpRelayouts::BySteps OpRelayouts::*which,
+                              std::size_t operand) {
+  static const RelayoutSteps none;
+  if (!plan) return none;
+  const auto found = (plan->relayouts.*which).find(operand);
+  return found == (plan->relayouts.*which).end() ? none : found->second;
+}
+
 class GraphPlanner {
  public:
   GraphPlanner(const Model& model, const Plan& plan)
@@ -60,8 +68,33 @@ class GraphPlanner {
     result_.patterns.push_back(op.name);
     const auto [known, added] = known_.try_emplace(
         std::pair(&op, plan), static_cast<std::uint32_t>(result_.planned.size()));
-    if (added) result_.planned.push_back({plan, layouts_for(view_of(model_, block, op), plan)});
+    if (added) {
+      const OpView view = view_of(model_, block, op);
+      result_.planned.push_back({plan, layouts_for(view, plan)});
+      keep_weights(view, result_.planned.back());
+    }
     result_.planned_of.push_back(known->second);
+  }
+
+  void keep_weights(const OpView& view, PlannedOp& op) {
+    for (std::size_t i = 0; i < view.weights.size(); ++i) {
+      const Layout& read = op.layouts.weights[i];
+      const Layout& computed = op.layouts.weight_gradients[i];
+      const RelayoutSteps& gathers = steps_of(op.plan, &OpRelayouts::weights, i);
+      const RelayoutSteps& scatters = steps_of(op.plan, &OpRelayouts::weight_gradients, i);
+      const auto kept = layout_before(gathers, read);
+      op.weights.push_back(kept.value_or(read));
+      if (!kept)
+        report(view, "weights", i, "only gathers are lowered, and none such lead to", read);
+      auto left = view.weights[i]->frozen ? op.weights.back() : layout_after(scatters, computed);
+      if (!left) report(view, "weight_gradients", i, "its steps cannot be taken from", computed);
+      if (left && left->dims != op.weights.back().dims) {
+        report(view, "weight_gradients", i,
+               fmt::format("expected steps to {}, found ones to", text(op.weights.back())).c_str(),
+               *left);
+      }
+      op.weight_gradients.push_back(left.value_or(computed));
+    }
   }
 
   OpLayouts layouts_for(const OpView& view, const OpPlan* plan) {
@@ -197,8 +230,18 @@ class GraphPlanner {
 
   void report(std::size_t op, const char* field, std::size_t operand, const char* what,
               const Layout& layout) {
-    std::string problem = fmt::format("op {}: {} {}: {} {}", printable(result_.patterns[op]), field,
-                                      operand, what, text(layout));
+    report(result_.patterns[op], field, operand, what, layout);
+  }
+
+  void report(const OpView& view, const char* field, std::size_t operand, const char* what,
+              const Layout& layout) {
+    report(view.op->name, field, operand, what, layout);
+  }
+
+  void report(const std::string& op, const char* field, std::size_t operand, const char* what,
+              const Layout& layout) {
+    std::string problem =
+        fmt::format("op {}: {} {}: {} {}", printable(op), field, operand, what, text(layout));
     if (std::ranges::count(result_.problems, problem) > 0) return;
     result_.problems.push_back(std::move(problem));
   }
@@ -232,7 +275,7 @@ class GraphPlanner {
 }  // namespace
 
 std::vector<AxisId> PlannedGraph::gradient_axes(std::size_t op, std::size_t weight) const {
-  const auto& partial = this->op(op).layouts.weight_gradients[weight].partial;
+  const auto& partial = this->op(op).weight_gradients[weight].partial;
   std::set<AxisId> axes(pending[op].begin(), pending[op].end());
   if (partial) axes.insert(partial->axes.begin(), partial->axes.end());
   return {axes.begin(), axes.end()};
@@ -240,11 +283,7 @@ std::vector<AxisId> PlannedGraph::gradient_axes(std::size_t op, std::size_t weig
 
 const RelayoutSteps& PlannedGraph::steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,
                                          std::size_t operand) const {
-  static const RelayoutSteps none;
-  const OpPlan* plan = this->op(op).plan;
-  if (!plan) return none;
-  const auto found = (plan->relayouts.*which).find(operand);
-  return found == (plan->relayouts.*which).end() ? none : found->second;
+  return steps_of(this->op(op).plan, which, operand);
 }
 
 PlannedGraph plan_graph(const Model& model, const Plan& plan) {

@@ -18,6 +18,9 @@ namespace meshwright {
 struct PlannedOp {
   const OpPlan* plan = nullptr;  // into the plan; none: only the batch is cut
   OpLayouts layouts;             // of operands and gradients, as the work is divided
+  // Of its weights, as they are kept, and of their gradients, as they are left to be summed.
+  std::vector<Layout> weights = {};
+  std::vector<Layout> weight_gradients = {};
 };
 
 // The model op by op, with what the plan says of each op and tensor: everything that lowering

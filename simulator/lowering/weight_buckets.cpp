@@ -71,7 +71,7 @@ class BucketCutter {
 
   const Layout& layout_of(WeightId weight) const {
     const auto [op, position] = first_use(weight);
-    return planned_.op(op).layouts.weights[position];
+    return planned_.op(op).weights[position];
   }
 
   std::vector<AxisId> gradient_axes(WeightId weight) const {

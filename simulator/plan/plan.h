@@ -52,6 +52,10 @@ struct OpRelayouts {
   BySteps outputs;           // from what the op computes to what is kept
   BySteps output_gradients;  // from what is kept to what the op's gradients read
   BySteps input_gradients;   // from what they compute to what is kept
+  // Weights that are kept cut more than the op reads them are gathered for it, and their gradients
+  // of every micro-batch are scattered as the weights are kept.
+  BySteps weights;           // from what is kept to what the op reads
+  BySteps weight_gradients;  // from what the op computes to what is kept
   friend bool operator==(const OpRelayouts&, const OpRelayouts&) = default;
 };
 

@@ -139,11 +139,13 @@ class PlanNames {
 
  private:
   using RelayoutField = std::pair<const char*, OpRelayouts::BySteps OpRelayouts::*>;
-  static constexpr std::array<RelayoutField, 4> kRelayouts = {{
+  static constexpr std::array<RelayoutField, 6> kRelayouts = {{
       {"inputs", &OpRelayouts::inputs},
       {"outputs", &OpRelayouts::outputs},
       {"output_gradients", &OpRelayouts::output_gradients},
       {"input_gradients", &OpRelayouts::input_gradients},
+      {"weights", &OpRelayouts::weights},
+      {"weight_gradients", &OpRelayouts::weight_gradients},
   }};
 
   static OpRange read_range(const JsonInput& json) {

@@ -34,7 +34,7 @@ void backward_embedding(FragmentWriter& writer, std::size_t op) {
   call.kernel().first_row = first_table_row(writer, op);
   call.read(index, as_row(index.operand)).read(dy, as_matrix(dy.operand, columns));
   call.write(table, as_matrix(table.operand, columns));
-  writer.emit(call.computes_gradients(op, writer.op(op).weights));
+  writer.emit_gradients(op, call);
 }
 
 }  // namespace

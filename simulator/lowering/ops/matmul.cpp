@@ -93,11 +93,12 @@ void forward_matmul(FragmentWriter& writer, std::size_t op) {
 void backward_matmul(FragmentWriter& writer, std::size_t op) {
   const GraphOp& entry = writer.op(op);
   const View dy = writer.output_gradient(op);
-  const View matrix = writer.weight(op, 0);
-  const Operand shape = weight_matrix(writer, op, matrix);
-  const Operand rows = as_rows(dy.operand, shape.sizes[1]);
   const std::size_t columns = contracted(writer, op);
+  const Operand rows = as_matrix(
+      dy.operand, dy.operand.sizes.size() - (writer.dims(entry.inputs[0]).size() - columns));
   if (writer.needs_gradient(entry.inputs[0])) {
+    const View matrix = writer.weight(op, 0);
+    const Operand shape = weight_matrix(writer, op, matrix);
     const auto [dx, known] = writer.gradient_target(op, 0);
     const Operand in = as_matrix(dx.operand, columns);
     KernelDraft call(KernelKind::Matmul, KernelPart::InputGradient, entry);
@@ -116,7 +117,7 @@ void backward_matmul(FragmentWriter& writer, std::size_t op) {
     const View db = writer.weight_gradient(op, 1);
     call.write(db, as_row(db.operand));
   }
-  writer.emit(call.computes_gradients(op, entry.weights));
+  writer.emit_gradients(op, call);
 }
 
 }  // namespace

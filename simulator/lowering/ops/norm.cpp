@@ -103,7 +103,7 @@ void backward_norm(FragmentWriter& writer, std::size_t op) {
     const View dw = writer.weight_gradient(op, i);
     call.write(dw, as_row(dw.operand));
   }
-  writer.emit(call.computes_gradients(op, entry.weights));
+  writer.emit_gradients(op, call);
 }
 
 std::size_t norm_row_dims(const OpGraph& graph, const GraphOp& op) {
