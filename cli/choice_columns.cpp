@@ -13,6 +13,8 @@ PlanChoices all_different(const PlanChoices& choices) {
   PlanChoices other = choices;
   ++other.cp;
   ++other.ep;
+  other.tensor = choices.tensor == TensorForm::OneD ? TensorForm::TwoD : TensorForm::OneD;
+  ++other.depth;
   ++other.zero;
   other.shard.reset();
   ++other.virtual_stages;

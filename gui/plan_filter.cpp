@@ -35,7 +35,8 @@ constexpr FigureKey kFigureKeys[] = {
 
 constexpr std::string_view kWordKeys[] = {"fits",    "schedule", "recompute", "offload",
                                           "place",   "layers",   "overlap",   "kernels",
-                                          "reshard", "shard",    "gradients", "sequence_parallel"};
+                                          "reshard", "shard",    "gradients", "sequence_parallel",
+                                          "tensor"};
 
 // Longer signs before those they begin with.
 constexpr std::pair<std::string_view, Comparison> kSigns[] = {

@@ -8,6 +8,7 @@
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/layer_ops.h"
 #include "planner/bound/stretch_play.h"
+#include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
 namespace {
@@ -138,7 +139,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
                          .frozen = planned.graph.weights[weights[w].index()].frozen,
                          .tied = uses[weights[w]] > 1,
                          .read_after_s = before_op};
-      weight.elements = checked_product(shards.sizes(planned.op(op).layouts.weights[w]));
+      weight.elements = checked_product(shards.sizes(planned.op(op).weights[w]));
       const auto axes = weight.frozen ? std::vector<AxisId>() : planned.gradient_axes(op, w);
       weight.likeness = likenesses.try_emplace(axes, likenesses.size()).first->second;
       double before = 0;
@@ -172,10 +173,10 @@ Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange
   return bytes;
 }
 
-// One micro-batch on the devices of one tensor group.
+// One micro-batch on the devices of one tensor group, with so many samples on each.
 PlanChoices block_choices(const PlanChoices& choices, std::int64_t samples) {
   PlanChoices one = choices;
-  one.microbatch = samples;
+  one.microbatch = samples * tensor_mesh(choices).batch_parts;
   one.dp = one.pp = one.virtual_stages = 1;
   one.schedule = Schedule::OneForwardOneBackward;
   one.zero = 0;
@@ -185,9 +186,9 @@ PlanChoices block_choices(const PlanChoices& choices, std::int64_t samples) {
   return one;
 }
 
-BatchChoice block_batch(const BatchChoice& batch, std::int64_t samples) {
+BatchChoice block_batch(const BatchChoice& batch, const PlanChoices& one) {
   BatchChoice few_samples = batch;
-  few_samples.global_batch = samples;
+  few_samples.global_batch = one.microbatch;
   return few_samples;
 }
 
@@ -223,14 +224,19 @@ Model with_layers(Model model, std::int64_t layers) {
 
 std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
                                                   const BatchChoice& batch, const Setting& few) {
-  LoweredBlocks blocks{.choices = block_choices(choices, 1), .batch = block_batch(batch, 1)};
+  Reasons problems;
+  check_tensor(problems, choices, batch);
+  if (!problems.empty()) return problems;
+  LoweredBlocks blocks{.choices = block_choices(choices, 1)};
+  blocks.batch = block_batch(batch, blocks.choices);
   auto made = plan_of(blocks.choices, blocks.batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   blocks.plan = std::get<Plan>(std::move(made));
   blocks.planned = plan_graph(few.model, blocks.plan);
   blocks.one = lower_all(blocks.planned, blocks.plan);
   Plan two = blocks.plan;
-  two.micro_batch = two.global_batch = 2;
+  two.micro_batch *= 2;
+  two.global_batch *= 2;
   blocks.two = lower_all(blocks.planned, two);
   return blocks;
 }
@@ -238,9 +244,9 @@ std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
 Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few) {
   // Of several ways to move a tensor the cheapest depends on its size.
   if (!blocks.plan.ops.empty() && samples > 1) {
+    const PlanChoices choices = block_choices(blocks.choices, samples);
     const Plan plan =
-        resolve(block_choices(blocks.choices, samples), block_batch(blocks.batch, samples),
-                few.model, few.cluster, *few.costs);
+        resolve(choices, block_batch(blocks.batch, choices), few.model, few.cluster, *few.costs);
     if (plan.ops != blocks.plan.ops) return lower_all(plan_graph(few.model, plan), plan);
   }
   return grown(blocks.one, blocks.two, samples);
@@ -276,7 +282,8 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   const auto& blocks = std::get<LoweredBlocks>(made);
   const Plan& plan = blocks.plan;
   const PlannedGraph& planned = blocks.planned;
-  const Fragment fragment = with_samples(blocks, choices.microbatch, few);
+  const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
+  const Fragment fragment = with_samples(blocks, samples, few);
   const PricedProgram priced(fragment, plan, few, links);
   std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
   for (std::size_t i = 0; i < ops.size(); ++i) {

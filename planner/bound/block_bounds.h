@@ -60,8 +60,8 @@ Model with_layers(Model model, std::int64_t layers);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 
-// The blocks of a model of few layers as one device has them, of micro-batches of one and of two
-// samples: what they are with more follows from these, where the same transfers are cheapest.
+// The blocks of a model of few layers as one device has them, with one and with two samples of a
+// micro-batch: what they are with more follows from these, where the same transfers are cheapest.
 struct LoweredBlocks {
   PlanChoices choices;
   BatchChoice batch;
@@ -73,7 +73,7 @@ struct LoweredBlocks {
 std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
                                                   const BatchChoice& batch, const Setting& few);
 
-// What they are lowered to with so many samples.
+// What they are lowered to with so many samples on a device.
 Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few);
 
 // A kernel of a block, of a micro-batch of one and of two samples.

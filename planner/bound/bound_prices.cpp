@@ -5,6 +5,7 @@
 #include <array>
 
 #include "planner/bound/plan_bound.h"
+#include "simulator/choices/tensor_form.h"
 #include "simulator/lowering/step_end.h"
 
 namespace meshwright {
@@ -17,8 +18,8 @@ Operand range_of(std::int64_t elements, BufferElement element) {
 }  // namespace
 
 Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
-  return prices_[fmt::format("{} {} {} {}", choices.dp, choices.tp, choices.pp,
-                             to_text(choices.place))];
+  return prices_[fmt::format("{} {} {} {} {} {}", choices.dp, choices.tp, choices.pp,
+                             to_text(choices.tensor), choices.depth, to_text(choices.place))];
 }
 
 double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
@@ -36,24 +37,33 @@ double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64
 double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                              std::int64_t stage, std::int64_t elements,
                              BufferElement element) const {
-  if (choices.dp == 1) return 0;
+  const std::int64_t members = repeated_weights(choices);
+  if (members == 1) return 0;
   const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements});
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
-  for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
-    transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, 0));
+  for (std::int64_t member = 0; member < members; ++member) {
+    transfer.group.push_back(repeating_device(choices, stage, member));
   }
   const Operand whole = range_of(elements, element);
-  const Operand own = range_of(elements / choices.dp, element);
+  const Operand own = range_of(elements / members, element);
   transfer.source = cuts_target(kind) ? own : whole;
   transfer.target = cuts_source(kind) ? own : whole;
   return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
 }
 
+// Of those that have the weights of a stage's first device, replica by replica.
+DeviceId Bounds::repeating_device(const PlanChoices& choices, std::int64_t stage,
+                                  std::int64_t member) const {
+  const std::int64_t layers = repeated_weights(choices) / choices.dp;
+  return device_of(choices, setting_.cluster, stage, member / layers,
+                   member % layers * (choices.tp / layers));
+}
+
 double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) const {
   const std::array<DeviceId, 2> ends = {
-      device_of(choices, setting_.cluster, stage, 0, 0),
-      device_of(choices, setting_.cluster, stage, choices.dp - 1, 0)};
+      repeating_device(choices, stage, 0),
+      repeating_device(choices, stage, repeated_weights(choices) - 1)};
   const double slows = links_.inside_domain(ends) ? setting_.engine.slow_down_inside_node
                                                   : setting_.engine.slow_down_across_nodes;
   return 1 - 1 / slows;
@@ -61,6 +71,7 @@ double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) cons
 
 bool Bounds::has_equal_replicas(const PlanChoices& choices) const {
   const Cluster& cluster = setting_.cluster;
+  if (choices.tensor == TensorForm::TwoAndHalfD) return false;
   if (cluster.node_types.size() > 1 || cluster.nodes.size() > 1 || !cluster.exceptions.empty()) {
     return false;
   }
@@ -83,7 +94,9 @@ double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
   Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     for (std::int64_t replica = 0; replica < (shares ? choices.dp : 1); ++replica) {
-      for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
+      // Layers of a 2.5d have the same gradients, as replicas do.
+      const std::int64_t repeats = shares ? 1 : repeated_weights(choices) / choices.dp;
+      for (std::int64_t tensor = 0; tensor < choices.tp / repeats; ++tensor) {
         transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, tensor));
       }
     }

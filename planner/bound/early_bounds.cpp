@@ -4,13 +4,14 @@
 
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/plan_bound.h"
+#include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
 
 const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
-  const auto [entry, added] = samples_.try_emplace({choices.tp, microbatch});
+  const auto [entry, added] = samples_.try_emplace({tensor_key(choices), microbatch});
   if (!added) return entry->second;
-  const auto [known, first] = kernels_.try_emplace(choices.tp);
+  const auto [known, first] = kernels_.try_emplace(tensor_key(choices));
   if (first) {
     PlanChoices any_place = choices;
     any_place.place.clear();
@@ -22,12 +23,13 @@ const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int
     }
   }
   const DeviceId device(0);
+  const std::int64_t parts = tensor_mesh(choices).batch_parts;
   std::vector<double> blocks(setting_.model.blocks.size(), 0);
   for (const BlockKernel& kernel : known->second) {
     // With the sequence cut, kernels that tensor parallelism repeats have a part of it each.
     const KernelKind kind = kernel.one.kind;
     if (choices.tp > 1 && kind != KernelKind::Matmul && kind != KernelKind::Attention) continue;
-    const Kernel whole = grown(kernel.one, kernel.two, microbatch);
+    const Kernel whole = grown(kernel.one, kernel.two, microbatch / parts);
     blocks[kernel.block] += setting_.costs->kernel(whole, batch_.precision, device).time.value();
   }
   SampleSeconds& seconds = entry->second;
@@ -55,12 +57,14 @@ Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
   const std::int64_t samples = batch_.global_batch / choices.dp;
   std::optional<Seconds> least;
   PlanChoices one = choices;
-  for (one.microbatch = 1; one.microbatch <= samples; ++one.microbatch) {
+  const std::int64_t parts = tensor_mesh(choices).batch_parts;
+  for (one.microbatch = parts; one.microbatch <= samples; one.microbatch += parts) {
     if (samples % one.microbatch != 0) continue;
     const Seconds step = of_kernels(one);
     least = std::min(least.value_or(step), step);
   }
-  return *least;
+  // None: no micro-batch can be shared out among the rows of tensor devices.
+  return least.value_or(of_mesh(choices));
 }
 
 Seconds Bounds::of_mesh(const PlanChoices& choices) const {

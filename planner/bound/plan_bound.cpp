@@ -11,6 +11,7 @@
 #include "costmodel/model/model_costs.h"
 #include "planner/bound/stage_play.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
 namespace {
@@ -75,7 +76,7 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
   // Without a place neighbours stand in a node as far as it goes.
   const auto share = std::ranges::find(choices.place, "tp", &NodeShare::axis);
   const std::int64_t alone = choices.place.empty() ? 0 : 1;
-  return {choices.tp, share == choices.place.end() ? alone : share->count,
+  return {tensor_key(choices), share == choices.place.end() ? alone : share->count,
           choices.sequence_parallel, to_text(layer_recompute(choices.recompute))};
 }
 
@@ -100,8 +101,9 @@ const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choi
   if (!added) return entry->second;
   const auto& lowered = lowered_blocks(choices);
   if (const auto* reasons = std::get_if<Reasons>(&lowered)) return entry->second = *reasons;
-  return entry->second = block_bounds(std::get<LoweredBlocks>(lowered), choices.microbatch,
-                                      few_setting_, links_);
+  const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
+  return entry->second =
+             block_bounds(std::get<LoweredBlocks>(lowered), samples, few_setting_, links_);
 }
 
 const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {

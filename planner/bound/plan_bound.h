@@ -73,8 +73,13 @@ class Bounds {
 
  private:
   friend class StagePlay;
-  // Tensor degree, how many of it in a node, SP, recomputation.
-  using LoweredKey = std::tuple<std::int64_t, std::int64_t, bool, std::string>;
+  // Tensor degree and how its devices are laid out.
+  using TensorKey = std::tuple<std::int64_t, TensorForm, std::int64_t>;
+  static TensorKey tensor_key(const PlanChoices& choices) {
+    return {choices.tp, choices.tensor, choices.depth};
+  }
+  // These, how many of them in a node, SP, recomputation.
+  using LoweredKey = std::tuple<TensorKey, std::int64_t, bool, std::string>;
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
   static LoweredKey key_of(const PlanChoices& choices);
   const std::variant<LoweredBlocks, Reasons>& lowered_blocks(const PlanChoices& choices);
@@ -106,6 +111,8 @@ class Bounds {
                     Bytes bytes) const;
   double replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                        std::int64_t stage, std::int64_t elements, BufferElement element) const;
+  DeviceId repeating_device(const PlanChoices& choices, std::int64_t stage,
+                            std::int64_t member) const;
   // What kernels lose of the time that replicas transfer.
   double replica_loss(const PlanChoices& choices, std::int64_t stage) const;
   // Whether all replicas of a device stand alike, so that they come to everything at once.
@@ -128,9 +135,9 @@ class Bounds {
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
   std::map<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered_;  // the latest
   std::deque<LoweredKey> lowered_order_;
-  std::map<std::int64_t, std::vector<BlockKernel>> kernels_;  // by tensor degree; none: refused
-  std::map<std::pair<std::int64_t, std::int64_t>, SampleSeconds> samples_;  // and micro-batch
-  std::map<std::string, Prices> prices_;                                    // by degrees and place
+  std::map<TensorKey, std::vector<BlockKernel>> kernels_;                // none: refused
+  std::map<std::pair<TensorKey, std::int64_t>, SampleSeconds> samples_;  // and micro-batch
+  std::map<std::string, Prices> prices_;                                 // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;

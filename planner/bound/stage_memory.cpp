@@ -18,7 +18,7 @@ Bytes StagePlay::state_bytes(const StageHolds& stage) const {
     return bytes_per_element(element, element_plan_.precision);
   };
   const auto share = [&](std::int64_t elements, int from) {
-    return choices_.zero >= from ? elements / choices_.dp : elements;
+    return choices_.zero >= from ? elements / repeats_ : elements;
   };
   Bytes total = bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
   // Some software makes 16-bit weights of the optimizer's copy when it gathers them.

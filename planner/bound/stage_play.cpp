@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "simulator/choices/tensor_form.h"
 #include "simulator/plan/plan.h"
 
 namespace meshwright {
@@ -12,10 +13,11 @@ namespace meshwright {
 StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, bool any_state)
     : bounds_(bounds),
       choices_(choices),
+      repeats_(repeated_weights(choices)),
       work_(work),
       setting_(bounds.setting_),
       any_state_(any_state),
-      sums_at_once_(!any_state && choices.dp > 1 && choices.overlap && choices.zero < 3 &&
+      sums_at_once_(!any_state && repeats_ > 1 && choices.overlap && choices.zero < 3 &&
                     bounds.has_equal_replicas(choices)),
       prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
@@ -100,7 +102,7 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
   const LaneTimes before = stage.state;
   const bool sums = !item.forward && (item.last || choices_.zero >= 2);
-  if (sums && choices_.dp > 1 && !any_state_) {
+  if (sums && repeats_ > 1 && !any_state_) {
     stage.state = finish_gradients(number, item);
   } else {
     const Passed passed = item.forward

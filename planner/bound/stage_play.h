@@ -99,16 +99,17 @@ class StagePlay {
   // Moments and master weights of so many elements.
   Bytes optimizer_bytes(std::int64_t elements) const;
   Bytes state_bytes(const StageHolds& stage) const;
-  std::int64_t owners() const { return choices_.zero > 0 ? choices_.dp : 1; }
+  std::int64_t owners() const { return choices_.zero > 0 ? repeats_ : 1; }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {
-    return (choices_.zero == 1 || choices_.zero == 2) && choices_.dp > 1 && setting_.engine.repeat;
+    return (choices_.zero == 1 || choices_.zero == 2) && repeats_ > 1 && setting_.engine.repeat;
   }
   // Every entry of the order gathers its weights.
-  bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && choices_.dp > 1; }
+  bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && repeats_ > 1; }
 
   Bounds& bounds_;
   const PlanChoices& choices_;
+  const std::int64_t repeats_;  // devices that have the same weights
   StageWork& work_;
   const Setting& setting_;
   const bool any_state_;  // zero and bucket are open

@@ -47,6 +47,7 @@ TargetWriter executor_writer() {
                         .kernels = {KernelSet::Executor},
                         .orders = {},
                         .heads = HeadRule::Uneven,
+                        .tensor_forms = true,
                         .schedules = {Schedule::OneForwardOneBackward, Schedule::GPipe,
                                       Schedule::Interleaved},
                         .any_chunks = true,

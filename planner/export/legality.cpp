@@ -62,6 +62,14 @@ void check_tensor(Refusals& refusals, const Abilities& able, const PlanChoices& 
                      able.heads == HeadRule::Divided ? "" : " or be a multiple of them"));
 }
 
+// Of Colossal-AI only what it calls legacy has squares and cubes, and no newer version runs it.
+void check_tensor_form(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
+                       const ExportSetting&) {
+  if (choices.tensor == TensorForm::OneD || able.tensor_forms) return;
+  refuse(refusals, "tensor", std::string(to_text(choices.tensor)),
+         "it splits layers along one axis of devices");
+}
+
 void check_pipeline(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                     const ExportSetting&) {
   if (choices.pp == 1 || able.pipeline) return;
@@ -218,28 +226,18 @@ struct KeyCheck {
   void (*check)(Refusals&, const Abilities&, const PlanChoices&, const ExportSetting&);
 };
 // In the order in which a search decides keys.
-constexpr std::array<KeyCheck, 21> kKeyChecks = {{
-    {"precision", check_precision},
-    {"kernels", check_kernels},
-    {"gradients", check_gradients},
-    {"cp", check_context},
-    {"ep", check_experts},
-    {"tp", check_tensor},
-    {"pp", check_pipeline},
-    {"place", check_place},
-    {"sequence_parallel", check_sequence},
-    {"schedule", check_schedule},
-    {"virtual_stages", check_chunks},
-    {"layers", check_layers},
-    {"recompute", check_recompute},
-    {"rerun_all", check_rerun},
-    {"offload", check_offload},
-    {"zero", check_zero},
-    {"shard", check_shard},
-    {"overlap", check_overlap},
-    {"reshard", check_reshard},
-    {"prefetch", check_prefetch},
-    {"bucket", check_nothing},
+constexpr std::array<KeyCheck, 22> kKeyChecks = {{
+    {"precision", check_precision}, {"kernels", check_kernels},
+    {"gradients", check_gradients}, {"cp", check_context},
+    {"ep", check_experts},          {"tp", check_tensor},
+    {"tensor", check_tensor_form},  {"pp", check_pipeline},
+    {"place", check_place},         {"sequence_parallel", check_sequence},
+    {"schedule", check_schedule},   {"virtual_stages", check_chunks},
+    {"layers", check_layers},       {"recompute", check_recompute},
+    {"rerun_all", check_rerun},     {"offload", check_offload},
+    {"zero", check_zero},           {"shard", check_shard},
+    {"overlap", check_overlap},     {"reshard", check_reshard},
+    {"prefetch", check_prefetch},   {"bucket", check_nothing},
 }};
 
 }  // namespace

@@ -34,6 +34,7 @@ struct Abilities {
   std::vector<RankOrder> orders = {RankOrder::TensorDataPipeline};  // empty: any place
   HeadRule heads = HeadRule::Divided;
   bool tensor = true, pipeline = true;
+  bool tensor_forms = false;  // along two and three axes
   SequenceSplit sequence = SequenceSplit::Chosen;
   std::vector<Schedule> schedules = {Schedule::OneForwardOneBackward};
   bool any_chunks = false;  // several a stage without interleaving

@@ -7,6 +7,7 @@
 #include "costmodel/base/input_error.h"
 #include "planner/search/kept_sets.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
 namespace {
@@ -22,6 +23,11 @@ struct SearchedKey {
 constexpr SearchedKey kSearchedKeys[] = {
     {"dp", [](PlanChoices& to, const PlanChoices& from) { to.dp = from.dp; }},
     {"tp", [](PlanChoices& to, const PlanChoices& from) { to.tp = from.tp; }},
+    {"tensor",
+     [](PlanChoices& to, const PlanChoices& from) {
+       to.tensor = from.tensor;
+       to.depth = from.depth;
+     }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
     {"place", [](PlanChoices& to, const PlanChoices& from) { to.place = from.place; }},
     {"microbatch",
@@ -115,6 +121,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   }
   PlanChoices one = base_;
   one.tp = 1;
+  one.tensor = TensorForm::OneD;
+  one.depth = 1;
   one.microbatch = 1;
   one.place.clear();
   one.sequence_parallel = false;
@@ -160,9 +168,9 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   const auto dp = each(start, divisors(batch_.global_batch, devices_),
                        [](PlanChoices& c, std::int64_t value) { c.dp = value; });
   for (const PlanChoices& replicas : allowed("dp", dp)) {
-    const auto tp = each(replicas, numbers(std::min(widest_, devices_ / replicas.dp)),
+    const auto tp = each(replicas, numbers(std::min(widest_ * widest_, devices_ / replicas.dp)),
                          [](PlanChoices& c, std::int64_t value) { c.tp = value; });
-    for (const PlanChoices& tensor : allowed("tp", tp)) {
+    for (const PlanChoices& tensor : tensors(allowed("tp", tp))) {
       const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
                            [](PlanChoices& c, std::int64_t value) { c.pp = value; });
@@ -174,12 +182,48 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   return meshes;
 }
 
+// Not layers of squares: they have the steps of squares with that many times the replicas, bit by
+// bit, where these have what is left of the micro-batch.
+std::vector<PlanChoices> SearchSpace::tensors(const std::vector<PlanChoices>& degrees) const {
+  std::vector<PlanChoices> all;
+  for (const PlanChoices& degree : degrees) {
+    const auto forms =
+        each(degree, std::vector{TensorForm::OneD, TensorForm::TwoD, TensorForm::ThreeD},
+             [](PlanChoices& c, TensorForm value) {
+               c.tensor = value;
+               c.depth = 1;
+             });
+    for (PlanChoices& one : allowed("tensor", forms)) {
+      if (is_possible(one)) all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+// Whether heads are enough for the devices, and a replica's samples for its rows. What is pinned
+// is asked about in any case, to hear why not.
+bool SearchSpace::is_possible(const PlanChoices& tensor) const {
+  if (is_pinned("tp") && is_pinned("tensor")) return true;
+  Reasons problems;
+  PlanChoices one = tensor;
+  one.microbatch = batch_.global_batch / one.dp;
+  one.sequence_parallel = false;
+  check_tensor(problems, one, batch_);
+  if (!problems.empty()) return false;
+  const TensorMesh mesh = tensor_mesh(one);
+  const std::int64_t side = mesh.axes.back().size;
+  return (one.tensor == TensorForm::ThreeD ? side * side : side) <= widest_ || is_pinned("tp");
+}
+
 std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) const {
-  if (batch_.global_batch % mesh.dp != 0) return {};
+  const std::int64_t rows = tensor_mesh(mesh).batch_parts;
+  if (batch_.global_batch % (mesh.dp * rows) != 0) return {};
   const std::int64_t samples = batch_.global_batch / mesh.dp;
+  std::vector<std::int64_t> wholes = divisors(samples, samples);
+  std::erase_if(wholes, [&](std::int64_t whole) { return whole % rows != 0; });
   auto sizes =
-      allowed("microbatch", each(mesh, divisors(samples, samples),
-                                 [](PlanChoices& c, std::int64_t value) { c.microbatch = value; }));
+      allowed("microbatch",
+              each(mesh, wholes, [](PlanChoices& c, std::int64_t value) { c.microbatch = value; }));
   std::erase_if(sizes, [&](const PlanChoices& one) {
     return batch_problem(batch_.global_batch, one.dp, one.microbatch).has_value();
   });
@@ -234,7 +278,8 @@ std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) cons
                             [](PlanChoices& c, const auto& value) { c.place = value; }));
   for (const PlanChoices& placed : places) {
     std::vector<bool> split = {false};
-    if (placed.tp > 1 && batch_.sequence % placed.tp == 0) split.push_back(true);
+    const bool line = placed.tensor == TensorForm::OneD;
+    if (line && placed.tp > 1 && batch_.sequence % placed.tp == 0) split.push_back(true);
     for (PlanChoices& one : allowed(
              "sequence_parallel",
              each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
@@ -341,6 +386,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
   add("tp", {fmt::format("1 to {}", std::min(widest_, devices_))});
+  add("tensor", {"1d", "2d", "3d"});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
   add("place", {"every split of a node among the axes"});
   add("microbatch", {"divisors of a replica's samples"});

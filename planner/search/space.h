@@ -46,6 +46,9 @@ class SearchSpace {
   // Those that pins and forbids leave of choices that differ in a key. A pinned value counts even
   // where nobody would think of it.
   std::vector<PlanChoices> allowed(std::string_view key, std::vector<PlanChoices> values) const;
+  // Every way to lay the tensor devices out.
+  std::vector<PlanChoices> tensors(const std::vector<PlanChoices>& degrees) const;
+  bool is_possible(const PlanChoices& tensor) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
 
   const BatchChoice batch_;

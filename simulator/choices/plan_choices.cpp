@@ -15,7 +15,8 @@ namespace {
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, place, zero, shard, microbatch, schedule, virtual_stages, layers, "
+    "dp, tp, pp, cp, ep, tensor, depth, place, zero, shard, microbatch, schedule, virtual_stages, "
+    "layers, "
     "sequence_parallel, recompute, rerun_all, offload, bucket, overlap, prefetch, reshard, "
     "kernels, gradients";
 
@@ -45,6 +46,14 @@ Schedule parse_schedule(std::string_view key, std::string_view value) {
   if (value == "gpipe") return Schedule::GPipe;
   if (value != "interleaved") fail(key, value, "1f1b, gpipe or interleaved");
   return Schedule::Interleaved;
+}
+
+TensorForm parse_tensor_form(std::string_view key, std::string_view value) {
+  for (const TensorForm form :
+       {TensorForm::OneD, TensorForm::TwoD, TensorForm::TwoAndHalfD, TensorForm::ThreeD}) {
+    if (value == to_text(form)) return form;
+  }
+  fail(key, value, "1d, 2d, 2.5d or 3d");
 }
 
 // The names between "+".
@@ -145,6 +154,10 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.cp = degree();
   } else if (key == "ep") {
     choices.ep = degree();
+  } else if (key == "tensor") {
+    choices.tensor = parse_tensor_form(key, value);
+  } else if (key == "depth") {
+    choices.depth = degree();
   } else if (key == "place") {
     choices.place = parse_place(key, value);
   } else if (key == "zero") {
@@ -256,6 +269,20 @@ std::string_view to_text(Schedule schedule) {
   return "";
 }
 
+std::string_view to_text(TensorForm form) {
+  switch (form) {
+    case TensorForm::OneD:
+      return "1d";
+    case TensorForm::TwoD:
+      return "2d";
+    case TensorForm::TwoAndHalfD:
+      return "2.5d";
+    case TensorForm::ThreeD:
+      return "3d";
+  }
+  return "";
+}
+
 std::string to_text(const RecomputeChoice& recompute) {
   switch (recompute.kind) {
     case Recompute::None:
@@ -294,6 +321,8 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
   };
   if (choices.cp != otherwise.cp) add("cp", choices.cp);
   if (choices.ep != otherwise.ep) add("ep", choices.ep);
+  if (choices.tensor != otherwise.tensor) add("tensor", to_text(choices.tensor));
+  if (choices.depth != otherwise.depth) add("depth", choices.depth);
   if (choices.place != otherwise.place) add("place", to_text(choices.place));
   if (choices.zero != otherwise.zero) add("zero", choices.zero);
   if (choices.shard && choices.shard != otherwise.shard) add("shard", *choices.shard);

@@ -36,10 +36,17 @@ struct NodeShare {
   friend bool operator==(const NodeShare&, const NodeShare&) = default;
 };
 
+// How the devices that share a replica's layers are laid out: in a line; a square; layers of
+// squares; a cube.
+enum class TensorForm { OneD, TwoD, TwoAndHalfD, ThreeD };
+std::string_view to_text(TensorForm form);
+
 // The short form of a plan, as a person types it: "dp=2,tp=2,pp=2,zero=1,microbatch=1". What is
 // left out has its plain default.
 struct PlanChoices {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  TensorForm tensor = TensorForm::OneD;
+  std::int64_t depth = 1;  // layers of a 2.5d
   int zero = 0;
   std::optional<std::int64_t> shard = {};  // replicas that zero shares state out among; none: all
   std::int64_t microbatch = 1;

@@ -25,6 +25,20 @@ bool splits_sequence(const Plan& plan, const Model& model) {
   });
 }
 
+// By the tensor axes of the mesh; others than resolve makes are told apart later.
+void set_tensor_form(PlanChoices& choices, const Plan& plan) {
+  const Mesh& mesh = plan.slots.front().mesh;
+  const auto depth = mesh.find("tp_depth");
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.name.starts_with("tp_")) choices.tp *= axis.size;
+  }
+  choices.tensor = TensorForm::TwoD;
+  if (!depth) return;
+  const bool layers = std::ranges::count(plan.batch_axes, *depth) > 0;
+  choices.tensor = layers ? TensorForm::TwoAndHalfD : TensorForm::ThreeD;
+  if (layers) choices.depth = mesh.size(*depth);
+}
+
 // Everything that one field says.
 std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   const Mesh& mesh = plan.slots.front().mesh;
@@ -34,15 +48,22 @@ std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   };
   const auto stages = static_cast<std::int64_t>(plan.slots.size());
   const auto chunks = static_cast<std::int64_t>(plan.chunks.size());
-  if (!mesh.find("dp") || !mesh.find("tp") || chunks % stages != 0) return std::nullopt;
+  const bool line = mesh.find("tp").has_value();
+  if (!mesh.find("dp") || (!line && !mesh.find("tp_row")) || chunks % stages != 0) {
+    return std::nullopt;
+  }
   PlanChoices choices{.dp = size("dp") * size("shard"), .tp = size("tp"), .pp = stages};
+  if (!line) set_tensor_form(choices, plan);
   if (mesh.find("shard")) choices.shard = size("shard");
   choices.zero = static_cast<int>(!plan.state.optimizer.empty()) +
                  static_cast<int>(!plan.state.gradients.empty()) +
                  static_cast<int>(!plan.state.weights.empty());
   choices.microbatch = plan.micro_batch;
+  for (const AxisId axis : plan.batch_axes) {
+    if (mesh.axis(axis).name.starts_with("tp_")) choices.microbatch *= mesh.size(axis);
+  }
   choices.virtual_stages = chunks / stages;
-  choices.sequence_parallel = splits_sequence(plan, model);
+  choices.sequence_parallel = line && splits_sequence(plan, model);
   choices.offload_activations = !plan.offload.empty();
   choices.offload_optimizer = plan.offload_optimizer;
   choices.bucket = plan.bucket;

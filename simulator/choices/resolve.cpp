@@ -10,13 +10,11 @@
 
 #include "costmodel/model/op_rules.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/tensor_form.h"
 #include "simulator/lowering/pipeline_order.h"
 
 namespace meshwright {
 namespace {
-
-// Dimensions that 1D tensor parallelism splits.
-constexpr std::array<std::string_view, 4> kTensorDims = {"heads", "kv_heads", "ffn", "vocabulary"};
 
 std::vector<Chunk> make_chunks(const PlanChoices& choices, const Model& model) {
   return cut_chunks(model, layers_of_chunks(choices, find_layers(model).count()),
@@ -126,8 +124,10 @@ std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Mo
 // Replicas that share state out among them stand next to each other.
 std::vector<MeshAxis> axes_of(const PlanChoices& choices) {
   const std::int64_t shard = choices.shard.value_or(choices.dp);
-  if (shard == choices.dp) return {{"dp", choices.dp}, {"tp", choices.tp}};
-  return {{"dp", choices.dp / shard}, {"shard", shard}, {"tp", choices.tp}};
+  std::vector<MeshAxis> axes = {{"dp", choices.dp / shard}, {"shard", shard}};
+  if (shard == choices.dp) axes = {{"dp", choices.dp}};
+  for (const MeshAxis& axis : tensor_mesh(choices).axes) axes.push_back(axis);
+  return axes;
 }
 
 // Of the axes that a place may name.
@@ -191,8 +191,10 @@ void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
 }
 
 StateAxes state_axes(const PlanChoices& choices, const Mesh& mesh) {
-  const auto shard = mesh.find("shard");
-  const std::vector<AxisId> owners = {shard ? *shard : *mesh.find("dp")};
+  const auto shard = mesh.find("shard"), depth = mesh.find("tp_depth");
+  std::vector<AxisId> owners = {shard ? *shard : *mesh.find("dp")};
+  // Layers of squares repeat the weights with other samples, as replicas do.
+  if (depth && cuts_batch(choices, "tp_depth")) owners.push_back(*depth);
   const auto from = [&](int stage) {
     return choices.zero >= stage ? owners : std::vector<AxisId>();
   };
@@ -205,10 +207,6 @@ std::set<DimId> dims_of(const OpView& view) {
   for (const Tensor* tensor : view.outputs) dims.insert(tensor->dims.begin(), tensor->dims.end());
   for (const Weight* weight : view.weights) dims.insert(weight->dims.begin(), weight->dims.end());
   return dims;
-}
-
-bool is_tensor_dim(const std::string& name) {
-  return std::find(kTensorDims.begin(), kTensorDims.end(), name) != kTensorDims.end();
 }
 
 // Ops that tensor parallelism does not split are repeated, or work on a part of the sequence each.
@@ -227,7 +225,7 @@ std::vector<OpPlan> tensor_work(const Model& model, AxisId axis, bool sequence_p
       const OpView view = view_of(model, block, op);
       OpPlan plan{.op = op.name};
       for (const DimId dim : dims_of(view)) {
-        if (is_tensor_dim(model.dims[dim.index()].name)) plan.work[dim].axes = {axis};
+        if (is_tensor_dim(model.dims[dim.index()])) plan.work[dim].axes = {axis};
       }
       for (const DimId dim : dims_of(view)) {
         if (sequence_parallel && plan.work.empty() && may_split_sequence(view, model, dim)) {
@@ -346,6 +344,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
     problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
                                    device_count(cluster)));
   }
+  check_tensor(problems, choices, batch);
   check_place(problems, choices, cluster);
   check_dropped(problems, choices, model);
   check_stages(problems, choices, model);
@@ -364,7 +363,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   PlanDecisions decisions{
       .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
       .kernels = choices.kernels,
-      .micro_batch = choices.microbatch,
+      .micro_batch = choices.microbatch / tensor_mesh(choices).batch_parts,
       .slots = make_meshes(choices, cluster),
       .chunks = make_chunks(choices, model),
       .offload_activations = choices.offload_activations,
@@ -374,10 +373,13 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .prefetch = choices.prefetch,
       .reshard = choices.reshard};
   const Mesh& mesh = decisions.slots.front();
-  for (std::size_t a = 0; a + 1 < mesh.axes().size(); ++a)
-    decisions.batch_axes.push_back(AxisId(a));
+  for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
+    if (cuts_batch(choices, mesh.axes()[a].name)) decisions.batch_axes.push_back(AxisId(a));
+  }
   decisions.state = state_axes(choices, mesh);
-  if (choices.tp > 1) {
+  if (choices.tensor != TensorForm::OneD) {
+    decisions.ops = divided_products(choices, model, mesh);
+  } else if (choices.tp > 1) {
     const AxisId tensor = *mesh.find("tp");
     decisions.ops = tensor_work(model, tensor, choices.sequence_parallel);
     if (choices.sequence_parallel) decisions.sequence_axis = tensor;

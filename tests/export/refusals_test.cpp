@@ -48,6 +48,7 @@ const std::vector<Unsaid> kUnsaid = {
     {"ep", [](PlanChoices& c) { c.ep = 2; }, kAll},
     {"pp", [](PlanChoices& c) { c.dp = 4, c.pp = 2; }, {"deepspeed", "accelerate"}},
     {"tp", [](PlanChoices& c) { c.dp = 4, c.tp = 2; }, {"accelerate"}},
+    {"tensor", [](PlanChoices& c) { c.dp = 2, c.tp = 4, c.tensor = TensorForm::TwoD; }, kAll},
     {"sequence_parallel",
      [](PlanChoices& c) { c.dp = 4, c.tp = 2, c.sequence_parallel = true; },
      {"deepspeed"}},

@@ -114,6 +114,23 @@ std::vector<OffloadedTensors> any_offload(Plan plan, const Model& model, std::in
   return offload;
 }
 
+constexpr std::array kTensorForms = {"1d", "2d", "2.5d,depth=2", "3d"};
+
+// 1, 2, 3: a square, two squares, a cube of tensor devices, as many as can be among 16.
+void draw_tensor_form(LawCase& c, Draw& draw) {
+  c["tensor"] = draw(0, 2) == 0 ? draw(1, 3) : 0;
+  if (c["tensor"] == 0) return;
+  c["tp"] = c["tensor"] == 1 ? 4 : 8;
+  c["microbatch"] *= c["tensor"] == 2 ? 4 : 2;  // samples for every row
+  c["microbatches"] = std::min<std::int64_t>(c["microbatches"], 2);
+  c["kv_heads"] = std::max<std::int64_t>(c["kv_heads"], c["tensor"] == 3 ? 4 : 2);
+  c["sequence_parallel"] = 0;
+  c["shard_groups"] = 1;
+  c["pp"] = std::min(c["pp"], 16 / c["tp"]);
+  c["dp"] = std::min(c["dp"], 16 / (c["tp"] * c["pp"]));
+  if (c["pp"] == 1) c["chunks"] = 1;
+}
+
 std::string layers_text(const LawCase& c) {
   Draw draw(static_cast<std::uint32_t>(c.at("uneven")));
   return random_layers(c.at("layers"), c.at("pp") * c.at("chunks"),
@@ -151,6 +168,7 @@ LawCase random_law_case(std::uint32_t seed) {
   if (c["shard_groups"] > 1) c["dp"] = c["shard_groups"] * draw(1, 2);
   while (c["dp"] * c["tp"] * c["pp"] > 16) --c["pp"];
   if (c["pp"] == 1) c["chunks"] = 1;
+  draw_tensor_form(c, draw);
   return c;
 }
 
@@ -195,6 +213,7 @@ std::string choices_of(const LawCase& c) {
       c.at("sequence_parallel") == 1, kRecompute.at(static_cast<std::size_t>(c.at("recompute"))),
       c.at("recompute") == kRerunAll, c.at("stay_whole") == 0);
   text += fmt::format(",offload={}", kOffload.at(static_cast<std::size_t>(c.at("offload"))));
+  text += fmt::format(",tensor={}", kTensorForms.at(static_cast<std::size_t>(c.at("tensor"))));
   if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
   if (c.at("shard_groups") > 1) text += fmt::format(",shard={}", c.at("dp") / c.at("shard_groups"));
   return text;

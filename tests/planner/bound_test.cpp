@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "planner/bound/plan_bound.h"
+#include "simulator/choices/tensor_form.h"
 #include "tests/planner/random_choices.h"
 #include "tests/test_scale.h"
 
@@ -90,17 +91,20 @@ TEST_CASE("blocks of more samples are what they are lowered to") {
     const Model few = few_layers(bench.model);
     const Setting setting = make_setting(few, bench.cluster, bench.software, shipped_fits());
     PlanChoices choices = random.draw(choices_of(setting.defaults, Precision::BF16));
-    choices.dp = choices.pp = choices.virtual_stages = choices.microbatch = 1;
+    choices.dp = choices.pp = choices.virtual_stages = 1;
+    const std::int64_t rows = tensor_mesh(choices).batch_parts;
+    choices.microbatch = rows;
     choices.layers.clear();
     choices.place.clear();
     if (random.one_of<int>({0, 1}) == 1) choices.place = {{"tp", 1}};
     const auto samples = random.one_of<std::int64_t>({1, 2, 3, 4, 5, 8, 17});
-    const BatchChoice batch{.global_batch = samples, .sequence = 512, .precision = Precision::BF16};
+    const BatchChoice batch{
+        .global_batch = samples * rows, .sequence = 512, .precision = Precision::BF16};
     const auto blocks = lower_blocks(choices, batch, setting);
     if (!std::holds_alternative<LoweredBlocks>(blocks)) continue;
     INFO(fmt::format("seed {}: {} on {} as {}, {} samples: {}", seed, drawn.model, drawn.cluster,
                      drawn.software, samples, to_text(choices)));
-    choices.microbatch = samples;
+    choices.microbatch = samples * rows;
     choices.zero = 0;
     choices.schedule = Schedule::OneForwardOneBackward;
     choices.offload_activations = choices.offload_optimizer = false;

@@ -70,9 +70,23 @@ class RandomChoices : public RandomDraws {
     choices.overlap = yes(0.8);
     choices.offload_optimizer = yes(0.1);
     choices.offload_activations = yes(0.1);
+    if (yes(0.25)) draw_tensor_form(choices);
     if (yes(0.3)) choices.place = {{"dp", choices.dp}};
     if (yes(0.2)) choices.place = {{"pp", choices.pp}, {"tp", choices.tp}};
     return choices;
+  }
+
+ private:
+  // Squares, layers of squares, cubes; with samples for their rows.
+  void draw_tensor_form(PlanChoices& choices) {
+    choices.sequence_parallel = false;
+    choices.tensor = one_of<TensorForm>(
+        {TensorForm::TwoD, TensorForm::TwoD, TensorForm::TwoAndHalfD, TensorForm::ThreeD});
+    choices.tp = choices.tensor == TensorForm::TwoD ? 4 : 8;
+    const bool layers = choices.tensor == TensorForm::TwoAndHalfD;
+    if (layers) choices.depth = 2;
+    choices.microbatch *= layers ? 4 : 2;
+    choices.dp = std::min<std::int64_t>(choices.dp, 4);
   }
 };
 

@@ -145,7 +145,8 @@ TEST_CASE("a wrong short form names the key") {
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
   refused("pd=2",
-          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, place, zero, shard, microbatch, "
+          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, tensor, depth, place, zero, "
+          "shard, microbatch, "
           "schedule, virtual_stages, layers, sequence_parallel, recompute, rerun_all, offload, "
           "bucket, overlap, prefetch, reshard, kernels, gradients");
 }
