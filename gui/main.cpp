@@ -43,9 +43,18 @@ void save_session(const MainWindow& window) {
   }
 }
 
+// What Qt says of windows that no display shows is not for who asked for a picture.
+void say_unless_of_windows(QtMsgType, const QMessageLogContext&, const QString& text) {
+  if (text.contains("propagateSizeHints")) return;
+  std::cerr << "meshwright-gui: " << text.toStdString() << '\n';
+}
+
 void show_window(const GuiOptions& options, int argc, char** argv) {
   // A picture needs no display.
-  if (options.screenshot) qputenv("QT_QPA_PLATFORM", "offscreen");
+  if (options.screenshot) {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    qInstallMessageHandler(say_unless_of_windows);
+  }
   QApplication application(argc, argv);
   QApplication::setApplicationName("Meshwright");
   GuiSession session(find_data_folder());

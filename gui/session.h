@@ -13,6 +13,7 @@
 #include "gui/asked_search.h"
 #include "gui/history.h"
 #include "gui/jobs.h"
+#include "gui/plan_detail.h"
 #include "gui/plan_filter.h"
 #include "gui/plan_rows.h"
 #include "gui/time_axis.h"
@@ -21,17 +22,6 @@
 #include "simulator/report/predict.h"
 
 namespace meshwright {
-
-// A plan as it was played, with everything that views show of it. Not changed once it is made.
-struct PlanDetail {
-  std::shared_ptr<const AskedSearch> asked;  // the plan's model and cluster
-  std::string name;                          // its short form, or its file
-  std::optional<PlanChoices> choices;        // none: it is a file's
-  Plan plan;
-  Prediction prediction;
-  TimelineLanes lanes;
-  ComparedStep step;
-};
 
 // A timeline that was measured or saved.
 struct TracedStep {
