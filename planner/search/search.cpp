@@ -102,7 +102,7 @@ class Search {
       case Depth::Schedule:
         return {bounds_.of_schedule(choices), Bytes(), Bytes()};
       case Depth::Offload:
-        return {bounds_.of_any_state(fastest(choices)), leanest_of(space_.leanest(choices)).bytes,
+        return {bounds_.of_any_state(fastest(choices)), fitting_bytes(space_.leanest(choices)),
                 Bytes()};
       case Depth::Zero:
         return of_zero(choices);
@@ -129,6 +129,19 @@ class Search {
     return least.value_or(Leanest{choices, Bytes()});
   }
 
+  // Of such plans one that has room, or where none has the one that needs least. What keeps least
+  // stands last.
+  Bytes fitting_bytes(const PlanChoices& choices) {
+    std::vector<PlanChoices> all = space_.recomputes(choices);
+    std::optional<Bytes> least;
+    for (std::size_t i = all.size(); i-- > 0 && (!least || *least > room());) {
+      if (!has_blocks(all[i])) continue;
+      const Bytes bytes = bounds_.bytes_of(all[i]);
+      least = std::min(least.value_or(bytes), bytes);
+    }
+    return least.value_or(Bytes());
+  }
+
   // Nothing is sooner because something is computed again, or goes to the host in between: of plans
   // with all sets of kept tensors the one that keeps all of them there is the fastest.
   static PlanChoices fastest(PlanChoices choices) {
@@ -139,7 +152,7 @@ class Search {
 
   // Where one bucket is good enough for the set to stay, others are not looked at.
   PlanBound of_zero(const PlanChoices& choices) {
-    const Bytes bytes = leanest_of(choices).bytes;
+    const Bytes bytes = fitting_bytes(choices);
     if (bytes > room()) return {Seconds(0), bytes, Bytes()};
     const PlanChoices plain = fastest(choices);
     const Seconds any = bounds_.of_any_state(plain);
