@@ -12,13 +12,10 @@ namespace meshwright {
 namespace {
 
 constexpr auto kExplainFooter =
-    "What the step of a plan is spent on and what binds it: compute, network, waiting for others, "
-    "the\n"
-    "host, memory. Then, each simulated: what this very plan would take with faster links and "
-    "kernels,\n"
-    "and what every other choice would cost or save. --against: why not that one, part by part, "
-    "from\n"
-    "one step to the other.\n\n"
+    "What the step of a plan is spent on and what binds it: compute, network, waiting for others,\n"
+    "the host, memory. Then, each simulated: what this plan would take with faster links and\n"
+    "kernels and with more nodes, and what every other choice would cost or save. --against: why\n"
+    "not that one, part by part, from one step to the other.\n\n"
     "Example: meshwright explain --model gpt2 --cluster h100 --plan dp=8 --against dp=4,tp=2 "
     "--global-batch 32 --seq 1024";
 
@@ -38,7 +35,7 @@ void explain_plan(ExplainOptions options, const Session& session) {
   const Plan plan = plan_for(form, options.setting.plan, asked.setting);
   require_precision(asked.cluster, plan.precision);
   Explanation explanation{.step = predicted_step(options.plan, plan, asked.setting)};
-  explanation.what_ifs = what_if(plan, *explanation.step.report, asked);
+  explanation.what_ifs = what_if(plan, form, *explanation.step.report, asked);
   if (const auto* choices = std::get_if<ShortForm>(&form)) {
     explanation.knobs = knob_prices(choices->choices, choices->batch, asked.setting);
   }

@@ -150,7 +150,7 @@ std::string what_ifs_text(const WhatIfs& what_ifs) {
   for (const WhatIf& row : what_ifs.rows) {
     rows.push_back({row.change, to_text(row.step), difference_text(row.step, what_ifs.step)});
   }
-  return "\nwhat this very plan would take with\n" + table_text(rows, 2);
+  return "\nwhat this plan would take with\n" + table_text(rows, 2);
 }
 
 // From one step to the other: every line adds to the one before it.

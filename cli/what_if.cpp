@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <variant>
 
 #include "costmodel/base/input_error.h"
+#include "costmodel/cluster/cluster_shape.h"
 
 namespace meshwright {
 namespace {
@@ -69,9 +72,33 @@ std::vector<std::string> level_names(const Cluster& cluster) {
   return names;
 }
 
+// With more replicas on more nodes of the same kind. None: the batch has no more to share out, or
+// the nodes are of several kinds or not filled by the plan.
+std::optional<WhatIf> with_more_nodes(const ShortForm& form, const AskedSetting& asked,
+                                      const Profile& profile) {
+  PlanChoices more = form.choices;
+  const std::int64_t samples = form.batch.global_batch / more.microbatch;
+  do {
+    if (++more.dp > samples) return std::nullopt;
+  } while (samples % more.dp != 0);
+  const Cluster& few = asked.cluster;
+  if (few.nodes.size() != 1 || device_count(form.choices) != device_count(few)) return std::nullopt;
+  const std::int64_t size = few.node_types.front().devices;
+  const ClusterShape shape{(device_count(more) + size - 1) / size, size};
+  if (shape_problem(few, shape)) return std::nullopt;
+  const Cluster cluster = with_shape(few, shape);
+  const Setting setting = make_setting(asked.model, cluster, asked.software, asked.fits, profile);
+  const auto made = plan_of(more, form.batch, setting);
+  if (!std::holds_alternative<Plan>(made)) return std::nullopt;
+  const std::int64_t nodes = *shape.nodes - node_count(few);
+  return WhatIf{fmt::format("{} more node{}, dp={}", nodes, nodes == 1 ? "" : "s", more.dp),
+                predict(std::get<Plan>(made), setting).report.step};
+}
+
 }  // namespace
 
-WhatIfs what_if(const Plan& plan, const Report& report, const AskedSetting& asked) {
+WhatIfs what_if(const Plan& plan, const AskedPlan& form, const Report& report,
+                const AskedSetting& asked) {
   Profile profile = asked.profile;
   profile.transfers.clear();
   profile.links.clear();
@@ -92,6 +119,11 @@ WhatIfs what_if(const Plan& plan, const Report& report, const AskedSetting& aske
   faster.costs = std::make_shared<FasterKernels>(faster.costs, kFasterKernels);
   result.rows.push_back(
       {fmt::format("kernels {} times as fast", kFasterKernels), predict(plan, faster).report.step});
+  if (const auto* choices = std::get_if<ShortForm>(&form)) {
+    if (auto more = with_more_nodes(*choices, asked, profile)) {
+      result.rows.push_back(std::move(*more));
+    }
+  }
   return result;
 }
 

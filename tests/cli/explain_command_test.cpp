@@ -35,11 +35,11 @@ TEST_CASE("a waterfall adds up from one step to the other") {
 TEST_CASE("faster kernels and links are simulated, and are not slower for a plan of one lane") {
   const json document = json::parse(run_program("explain --plan tp=4 --json" + kExplained).out);
   const json& rows = document.at("would_take");
-  REQUIRE(rows.size() == 3);
+  REQUIRE(rows.size() == 4);
   CHECK(rows[0].at("change") == "twice the bandwidth of nvlink");
   CHECK(rows[2].at("change") == "kernels 1.1 times as fast");
   const double step = document.at("report").at("step_s");
-  for (const json& row : rows) CHECK(row.at("step_s").get<double>() <= step);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(rows[i].at("step_s").get<double>() <= step);
   // Transfers between nodes are in the way of everything, kernels are what they are.
   const double kernels = step - rows[2].at("step_s").get<double>();
   CHECK(kernels > 0);
@@ -51,12 +51,23 @@ TEST_CASE("faster kernels and links are simulated, and are not slower for a plan
   CHECK(shares == Approx(1));
 }
 
+TEST_CASE("more nodes are simulated with as many more replicas as the batch allows") {
+  const auto rows =
+      json::parse(run_program("explain --plan tp=4 --json" + kExplained).out).at("would_take");
+  CHECK(rows.back().at("change") == "2 more nodes, dp=2");
+  const auto alone = json::parse(run_program("simulate --model gpt2-tiny --cluster h100:4x2 "
+                                             "--global-batch 8 --seq 64 --software none --json "
+                                             "--plan dp=2,tp=4")
+                                     .out);
+  CHECK(rows.back().at("step_s") == alone.at("report").at("step_s"));
+}
+
 TEST_CASE("the explanation says what binds, what would help, and what each choice costs") {
   const std::string text = run_program("explain --plan dp=2,pp=2 --against dp=4" + kExplained).out;
   std::size_t at = 0;
   for (const char* part :
        {"gpt2-tiny on h100:2x2: 4 of 4 devices", "fits; step ", "what binds, most first",
-        "what this very plan would take with", "twice the bandwidth of ",
+        "what this plan would take with", "twice the bandwidth of ",
         "why not the other, which fits", "dp=4", "the price of each choice"}) {
     CAPTURE(part, text);
     const auto found = text.find(part, at);
