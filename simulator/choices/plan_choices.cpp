@@ -252,7 +252,10 @@ namespace {
 // In words where these say it whole.
 std::string exact_text(Bytes bytes) {
   const std::string text = to_text(bytes);
-  return parse_quantity<Bytes>(text) == bytes ? text : fmt::format("{} B", bytes.value());
+  if (parse_quantity<Bytes>(text) == bytes) return text;
+  const std::int64_t mebibytes = bytes.value() >> 20;
+  if (1_MiB * mebibytes == bytes) return fmt::format("{} MiB", mebibytes);
+  return fmt::format("{} B", bytes.value());
 }
 
 }  // namespace

@@ -94,6 +94,17 @@ TEST_CASE("a software may size its buckets by the replicas, a person says how la
   CHECK(bucket("dp=8,bucket=2 MiB") == 2_MiB);
 }
 
+TEST_CASE("the short form writes a bucket in the largest unit that says it whole") {
+  const auto written = [](const std::string& bucket) {
+    const std::string text = to_text(parse_plan_choices("bucket=" + bucket));
+    return text.substr(text.find("bucket=") + 7);
+  };
+  CHECK(written("400 MiB") == "400 MiB");
+  CHECK(written("1638400 KiB") == "1600 MiB");
+  CHECK(written("2048 MiB") == "2 GiB");
+  CHECK(written("1048577 B") == "1048577 B");
+}
+
 TEST_CASE("the short form is read key by key") {
   const PlanChoices choices = parse_plan_choices(
       "dp=2,tp=4,pp=3,zero=1,microbatch=5,schedule=gpipe,bucket=1 MiB,overlap=false,"
