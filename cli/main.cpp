@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -110,6 +111,9 @@ int run(int argc, char** argv) {
     return report(session, ended.code(), ended.what());
   } catch (const EndedBySignal& ended) {
     return report(session, static_cast<ExitCode>(128 + ended.signal()), ended.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(session, ExitCode::InputOutput,
+                  printable(error.path1().string()) + ": " + error.code().message());
   } catch (const std::system_error& error) {
     return report(session, ExitCode::InputOutput, error.what());
   } catch (const std::exception& error) {

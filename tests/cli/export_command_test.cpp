@@ -50,6 +50,9 @@ TEST_CASE("a folder that is there is not written into unless it is asked for") {
   const auto on_file = run_program(kAsked + "--plan dp=8 --force --out " + own.string());
   CHECK(on_file.exit_code == 2);
   CHECK_THAT(on_file.err, Contains("is a file, expected a folder"));
+  const auto below_file = run_program(kAsked + "--plan dp=8 --out " + own.string() + "/below");
+  CHECK(below_file.exit_code == 44);
+  CHECK(below_file.err == "meshwright: " + own.string() + ": Not a directory\n");
 }
 
 TEST_CASE("what a target cannot be told ends with 12, every field, and the nearest plan") {
