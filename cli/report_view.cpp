@@ -98,8 +98,8 @@ std::string figures_text(const Report& report) {
                                ? fmt::format(" (full square {})", percent(*report.mfu_full_square))
                                : "";
   return fmt::format(
-      "step {}, {} tokens/s, {} tokens/s/device, {:.1f} TFLOP/s/device, MFU {}{}, HFU {}, bubble "
-      "{}\n",
+      "step {}, {} tokens/s, {} tokens/s/device, {:.1f} TFLOP/s/device\n"
+      "MFU {}{}, HFU {}, bubble {}\n",
       to_text(report.step), count_to_text(std::llround(report.tokens_per_s)),
       count_to_text(std::llround(tokens_per_device(report))), flops_per_device(report) / 1e12,
       percent(report.mfu), full, percent(report.hfu), percent(report.bubble));

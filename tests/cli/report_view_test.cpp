@@ -44,7 +44,7 @@ TEST_CASE("the report shows figures, time, memory and the limit") {
   // Of 90 columns 25, 50, 62.5 and 75 % are 22.5, 45, 56.25 and 67.5.
   const std::string expected =
       "fits, 4 GiB to spare: device 0, the fullest, needs 12 GiB of 16 GiB\n"
-      "step 4 s, 1.024 k tokens/s, 512 tokens/s/device, 0.0 TFLOP/s/device, MFU 25.0 %, HFU 50.0 "
+      "step 4 s, 1.024 k tokens/s, 512 tokens/s/device, 0.0 TFLOP/s/device\nMFU 25.0 %, HFU 50.0 "
       "%, bubble 12.5 %\n"
       "\n"
       "time of device 1, which finishes last\n"
