@@ -21,6 +21,12 @@ inline int cases(int usual, int full) {
   return kSanitized ? std::max(usual, full / 4) : full;
 }
 
+// What a person asks for by a variable of the environment, or what is usual.
+inline int number_from(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text ? std::atoi(text) : otherwise;
+}
+
 // Of things that could all be tried, one in so many is: usually, or each.
 inline int one_in(int usual) { return is_full() ? 1 : usual; }
 

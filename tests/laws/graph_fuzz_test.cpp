@@ -23,11 +23,6 @@ namespace {
 constexpr std::int64_t kBatch = 4, kFuzzSequence = 8;
 constexpr double kMostFuzzError = 1e-9;
 
-std::uint32_t number_from(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return static_cast<std::uint32_t>(text ? std::atoi(text) : otherwise);
-}
-
 // A refusal is one line that says something.
 std::string refused(const std::string& message) {
   CHECK(message.size() > 10);
@@ -90,8 +85,8 @@ std::string outcome_of(const ChangedGraph& changed, std::uint32_t seed) {
 
 TEST_CASE(
     "a graph changed in meaning trains alike on one device and many, or is refused in words") {
-  const std::uint32_t first = number_from("MESHWRIGHT_GRAPH_SEED", 0);
-  const std::uint32_t count = number_from("MESHWRIGHT_GRAPHS", cases(300, 5000));
+  const auto first = static_cast<std::uint32_t>(number_from("MESHWRIGHT_GRAPH_SEED", 0));
+  const auto count = static_cast<std::uint32_t>(number_from("MESHWRIGHT_GRAPHS", cases(300, 5000)));
   std::map<std::string, int> outcomes;
   for (std::uint32_t seed = first; seed < first + count; ++seed) {
     const ChangedGraph changed = changed_graph(seed);

@@ -17,11 +17,6 @@ namespace {
 
 constexpr double kMostError = 1e-10;
 
-std::int64_t number_from(const char* variable, std::int64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text ? std::atoll(text) : otherwise;
-}
-
 // Why the case breaks the law; empty: it does not, or its numbers do not go together.
 std::string fault_of(const LawCase& law_case, double& worst) {
   try {
