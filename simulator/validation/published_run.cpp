@@ -87,6 +87,7 @@ PublishedRun read_run(const CsvInput& table, std::size_t row) {
                    .vocabulary = whole("vocab"),
                    .sequence = whole("seq_len"),
                    .experts = whole("experts"),
+                   .top_k = whole("top_k"),
                    .devices = whole("gpus"),
                    .devices_per_node = whole("gpus_per_node"),
                    .device_memory_gb = table.number(row, "gpu_mem_gb"),

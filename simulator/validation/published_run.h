@@ -21,7 +21,8 @@ struct PublishedRun {
   std::string id, source, model, arch, gpu, software;
   std::string network;  // what connects the nodes, in the source's words
   std::string trust;
-  std::optional<std::int64_t> layers, hidden, heads, kv_heads, ffn, vocabulary, sequence, experts;
+  std::optional<std::int64_t> layers, hidden, heads, kv_heads, ffn, vocabulary, sequence, experts,
+      top_k;
   std::optional<std::int64_t> devices, devices_per_node;
   std::optional<double> device_memory_gb, network_gbps;
   std::optional<std::string> precision, attention, recompute, schedule;

@@ -7,6 +7,7 @@
 
 #include "costmodel/base/json_input.h"
 #include "costmodel/model/import/hugging_face.h"
+#include "simulator/validation/preset_config.h"
 
 namespace meshwright {
 namespace {
@@ -64,11 +65,12 @@ nlohmann::json llama_config(const PublishedRun& run, std::int64_t heads, std::in
 }  // namespace
 
 std::variant<RunConfig, std::string> config_of(const PublishedRun& run, double dropout,
+                                               const std::filesystem::path& data,
                                                std::vector<std::string>& assumed) {
   if (!run.layers || !run.hidden || !run.sequence) {
     return "layers, hidden or seq_len is not stated";
   }
-  if (run.arch != "gpt" && run.arch != "llama") {
+  if (run.arch != "gpt" && run.arch != "llama" && run.arch != "moe") {
     return fmt::format("a model of arch {} is not lowered", run.arch);
   }
   if (run.arch == "llama" && !run.ffn) return "ffn_hidden of a llama is not stated";
@@ -81,14 +83,16 @@ std::variant<RunConfig, std::string> config_of(const PublishedRun& run, double d
   }
   if (!run.vocabulary) assumed.push_back(fmt::format("vocab = {}", kVocabulary));
   const std::int64_t vocabulary = padded(run.vocabulary.value_or(kVocabulary), tp);
+  if (run.arch == "moe") return preset_config(run, vocabulary, data);
   const nlohmann::json config = run.arch == "gpt" ? gpt_config(run, *heads, vocabulary, dropout)
                                                   : llama_config(run, *heads, vocabulary);
   return RunConfig{config.dump()};
 }
 
 std::variant<Model, std::string> model_of(const PublishedRun& run, double dropout,
+                                          const std::filesystem::path& data,
                                           std::vector<std::string>& assumed) {
-  auto config = config_of(run, dropout, assumed);
+  auto config = config_of(run, dropout, data, assumed);
   if (auto* reason = std::get_if<std::string>(&config)) return std::move(*reason);
   const std::string& text = std::get<RunConfig>(config).text;
   return make_model(read_hugging_face(JsonInput::parse(text, run.id), run.model));

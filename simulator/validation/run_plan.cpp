@@ -103,8 +103,10 @@ double clock_share(const PublishedRun& run) {
 }
 
 std::optional<std::string> missing_form(const PublishedRun& run) {
-  if (run.experts || run.ep.value_or(1) > 1) return "experts (MoE) are not lowered";
-  if (run.cp.value_or(1) > 1) return "context parallelism (cp > 1) is not lowered";
+  if (run.arch != "moe" && (run.experts || run.ep.value_or(1) > 1)) {
+    return fmt::format("experts of a model of arch {} are not expressed", run.arch);
+  }
+  if (run.has_option("mtp")) return "layers that predict further tokens are not lowered";
   if (run.offload) return "offloading as that software does it is not expressed";
   if (run.schedule && run.schedule->starts_with("zb")) return "zero-bubble schedules are not named";
   if (run.precision && *run.precision != "bf16" && *run.precision != "fp16" &&
@@ -119,8 +121,9 @@ std::optional<std::string> missing_field(const PublishedRun& run) {
   if (!run.micro_batch || !run.global_batch) return "mbs or gbs is not stated";
   if (!run.precision) return "precision is not stated";
   if (!run.recompute || *run.recompute == "unknown") return "recompute is not stated";
-  if (*run.tp * *run.pp * *run.dp != run.devices.value_or(0)) {
-    return fmt::format("tp x pp x dp = {} is not the {} devices", *run.tp * *run.pp * *run.dp,
+  const std::int64_t cp = run.cp.value_or(1), all = *run.tp * *run.pp * *run.dp * cp;
+  if (all != run.devices.value_or(0)) {
+    return fmt::format("tp x pp x dp{} = {} is not the {} devices", cp > 1 ? " x cp" : "", all,
                        run.devices.value_or(0));
   }
   return std::nullopt;
@@ -165,6 +168,8 @@ PlanChoices choices_with(const PublishedRun& run, const Software& software, cons
   choices.dp = *run.dp;
   choices.tp = *run.tp;
   choices.pp = *run.pp;
+  choices.cp = run.cp.value_or(1);
+  choices.ep = run.ep.value_or(1);
   choices.zero = static_cast<int>(run.zero.value_or(0));
   choices.microbatch = *run.micro_batch;
   choices.virtual_stages = run.vpp.value_or(1);
@@ -199,7 +204,7 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   if (!named) plan.assumed.push_back(fmt::format("software = {}", used.name));
   const RunHabits habits = habits_of(used.name, data);
   plan.software = software_of(run, used);
-  auto model = model_of(run, habits.dropout, plan.assumed);
+  auto model = model_of(run, habits.dropout, data, plan.assumed);
   if (auto* why = std::get_if<std::string>(&model)) return NotExpressed{std::move(*why)};
   plan.model = std::get<Model>(std::move(model));
   auto cluster = cluster_of(run, data);

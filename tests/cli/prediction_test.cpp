@@ -48,6 +48,8 @@ std::string short_form(const PublishedRun& run, const RunPlan& plan) {
   std::vector<std::string> parts = {fmt::format("dp={}", *run.dp), fmt::format("tp={}", *run.tp),
                                     fmt::format("pp={}", *run.pp),
                                     fmt::format("microbatch={}", *run.micro_batch)};
+  if (run.cp.value_or(1) > 1) parts.push_back(fmt::format("cp={}", *run.cp));
+  if (run.ep.value_or(1) > 1) parts.push_back(fmt::format("ep={}", *run.ep));
   if (run.zero.value_or(0) > 0) parts.push_back(fmt::format("zero={}", *run.zero));
   if (run.sequence_parallel.value_or(false) && *run.tp > 1) {
     parts.push_back("sequence_parallel=true");
@@ -99,7 +101,7 @@ TEST_CASE("simulate says of a published run what validate scores, to the bit") {
     const TemporaryFolder folder;
     const std::string model = (folder.path() / "model.json").string();
     std::vector<std::string> assumed;
-    const auto config = config_of(run, habits_of(named->name, kData).dropout, assumed);
+    const auto config = config_of(run, habits_of(named->name, kData).dropout, kData, assumed);
     std::ofstream(model) << std::get<RunConfig>(config).text;
     const ProgramOutput output = run_program(arguments(run, *plan, model));
     CAPTURE(output.err);

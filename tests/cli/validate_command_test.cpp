@@ -36,7 +36,8 @@ TEST_CASE("validate predicts a table of runs and says what it skipped") {
   CHECK(small == result["all"]);
   CHECK(small["rows"] == 2);
   CHECK(small["predicted"] == 1);
-  CHECK(small["skipped"] == Json{{{"id", "small-03"}, {"why", "experts (MoE) are not lowered"}}});
+  CHECK(small["skipped"] ==
+        Json{{{"id", "small-03"}, {"why", "no preset is named for the model small"}}});
   CHECK(small["mean_error"].is_number());
   CHECK(small["spearman"].is_null());
   CHECK(small["memory_error"].is_number());
@@ -46,12 +47,13 @@ TEST_CASE("validate predicts a table of runs and says what it skipped") {
   const std::string csv(std::istreambuf_iterator<char>(stream), {});
   CHECK_THAT(csv, Catch::StartsWith("id,measured_s,predicted_s,measured_bytes,predicted_bytes,"
                                     "fits,skipped,scored,assumed\nsmall-01,0.05,"));
-  CHECK_THAT(csv, Catch::Contains("small-03,0.05,,,,,experts (MoE) are not lowered,yes,\n"));
+  CHECK_THAT(csv,
+             Catch::Contains("small-03,0.05,,,,,no preset is named for the model small,yes,\n"));
 
   const auto text = run_program("validate --runs " + runs);
   CHECK(text.exit_code == 0);
   CHECK_THAT(text.out, Catch::Contains("all scored") && Catch::Contains("others") &&
-                           Catch::Contains("1  experts (MoE) are not lowered"));
+                           Catch::Contains("1  no preset is named for the model small"));
   CHECK(text.err.empty());
   const auto table = run_program("validate --markdown --runs " + runs);
   CHECK_THAT(table.out, Catch::StartsWith("| source | device | runs |"));

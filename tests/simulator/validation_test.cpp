@@ -299,9 +299,18 @@ TEST_CASE("the attention kernel is the run's own, or the software's") {
 }
 
 TEST_CASE("a run that cannot be expressed says why") {
-  CHECK(reason_after([](auto& run) { run.experts = 8; }) == "experts (MoE) are not lowered");
+  CHECK(reason_after([](auto& run) { run.experts = 8; }) ==
+        "experts of a model of arch gpt are not expressed");
+  CHECK(reason_after([](auto& run) { run.arch = "moe"; }) ==
+        "no preset is named for the model small");
+  CHECK(reason_after([](auto& run) {
+          run.arch = "moe";
+          run.model = "DeepSeekV3";
+        }) == "hidden = 256, but deepseek-v3 has 7168");
+  CHECK(reason_after([](auto& run) { run.options.push_back("mtp"); }) ==
+        "layers that predict further tokens are not lowered");
   CHECK(reason_after([](auto& run) { run.cp = 2; }) ==
-        "context parallelism (cp > 1) is not lowered");
+        "tp x pp x dp x cp = 8 is not the 4 devices");
   CHECK(reason_after([](auto& run) { run.offload = true; }) ==
         "offloading as that software does it is not expressed");
   CHECK(reason_after([](auto& run) { run.schedule = "zb-1p"; }) ==
