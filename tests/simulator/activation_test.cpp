@@ -3,6 +3,7 @@
 
 #include "simulator/lowering/lower.h"
 #include "simulator/program/arena.h"
+#include "tests/simulator/small_models.h"
 #include "tests/simulator/small_plans.h"
 #include "tests/test_scale.h"
 
@@ -43,10 +44,11 @@ Program program_of(const Sizes& sizes, std::int64_t layers, const std::string& c
   return lower(model, plan, DeviceId(0));
 }
 
-// What was written before the first gradient and is used after it.
+// What was written before the first gradient, which is the loss's, and is used after it.
 std::int64_t held(const Program& program) {
   std::size_t turn = 0;
   while (program.tasks[turn].kind == TaskKind::Transfer ||
+         program.kernel(program.tasks[turn]).kind != KernelKind::Loss ||
          program.kernel(program.tasks[turn]).part == KernelPart::Forward) {
     ++turn;
   }
@@ -120,6 +122,42 @@ TEST_CASE("our kernels keep 16 sbh numbers of a layer, 4 sb of its norms and asb
             (form.whole(z) + form.rows(z)) / z.t + form.split(z));
       CHECK(kept("sequence_parallel=true,recompute=full") == z.sbh() / z.t * form.element);
     }
+  }
+}
+
+// Latent attention keeps its compressed vectors before and after their norms, queries, keys and
+// values at their full size once, and its result: q_l and k_l the ranks, n, r and v the sizes of
+// the parts of a head. With a gated feed-forward of f. Its up-projections can be computed again.
+TEST_CASE("latent attention keeps what its closed form says") {
+  const std::int64_t s = 12, b = 2, h = 10, a = 4, f = 24, n = 8, r = n / 2, v = n - 1;
+  const std::int64_t query_rank = 7, rank = 9, tokens = s * b;
+  const auto held_by = [&](std::int64_t layers, std::int64_t t, const std::string& choices) {
+    const Model model = small_model({.family = "deepseek_v3",
+                                     .hidden = h,
+                                     .layers = layers,
+                                     .ffn = f,
+                                     .kv_heads = a,
+                                     .queries_per_head = 1,
+                                     .head_size = n,
+                                     .width = rank});
+    const Plan plan = small_plan(fmt::format("tp={},microbatch={},{}", t, b, choices), model, b, s,
+                                 Precision::BF16);
+    REQUIRE(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
+    return held(lower(model, plan, DeviceId(0)));
+  };
+  for (const std::int64_t t : {1, 2, 4}) {
+    CAPTURE(t);
+    const auto kept = [&](const std::string& choices) {
+      return held_by(4, t, choices) - held_by(3, t, choices);
+    };
+    const std::int64_t latent = 4 * query_rank + 2 * (2 * rank + r);
+    const std::int64_t expanded = 2 * a * (2 * (n + r) + v), result = 2 * a * v + 4 * a;
+    const std::int64_t whole = 4 * h + latent + 4 * h + 4 * 4;  // with a number of each norm
+    CHECK(kept("recompute=none") == tokens * (whole + (expanded + result + 6 * f) / t));
+    CHECK(kept("sequence_parallel=true") == tokens * (whole + expanded + result + 6 * f) / t);
+    CHECK(kept("recompute=drop:attention.q_up+attention.q_rope+attention.kv_up+attention.k_rope+"
+               "attention.kv_up_split.k+attention.kv_up_split.v+attention.k+attention.v") ==
+          tokens * (whole + (result + 6 * f) / t));
   }
 }
 
