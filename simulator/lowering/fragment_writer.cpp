@@ -181,7 +181,9 @@ View FragmentWriter::input(std::size_t op, std::size_t input, KernelPart phase) 
     }
     return moved.view;
   }
-  const std::string& name = graph().tensors[tensor.index()].name;
+  // Pieces of a split tensor may be kept, and what is kept has a name of its own.
+  const bool split = graph().ops[op].kind == OpKind::Split;
+  const std::string& name = split ? graph().ops[op].name : graph().tensors[tensor.index()].name;
   Moved moved{
       .view = new_view(name, shards_.sizes(key.layout), kept.operand.element, Component::Transfers),
       .first_task = tasks_->size()};
