@@ -63,6 +63,15 @@ std::int64_t held(const Program& program) {
   return sum.value();
 }
 
+// All of its layers without experts.
+Model small_dense_model(const SmallModel& small) {
+  const std::string key = R"("first_k_dense_replace": )";
+  std::string text = config_of(small);
+  const std::size_t value = text.find(key) + key.size();
+  text.replace(value, text.find(',', value) - value, std::to_string(small.layers));
+  return make_model(read_hugging_face(JsonInput::parse(text, small.family), "small"));
+}
+
 // The second and third layer differ from the first and last in nothing.
 std::int64_t held_by_layer(const Sizes& sizes, const std::string& choices, Precision precision) {
   return held(program_of(sizes, 4, choices, precision)) -
@@ -132,14 +141,14 @@ TEST_CASE("latent attention keeps what its closed form says") {
   const std::int64_t s = 12, b = 2, h = 10, a = 4, f = 24, n = 8, r = n / 2, v = n - 1;
   const std::int64_t query_rank = 7, rank = 9, tokens = s * b;
   const auto held_by = [&](std::int64_t layers, std::int64_t t, const std::string& choices) {
-    const Model model = small_model({.family = "deepseek_v3",
-                                     .hidden = h,
-                                     .layers = layers,
-                                     .ffn = f,
-                                     .kv_heads = a,
-                                     .queries_per_head = 1,
-                                     .head_size = n,
-                                     .width = rank});
+    const Model model = small_dense_model({.family = "deepseek_v3",
+                                           .hidden = h,
+                                           .layers = layers,
+                                           .ffn = f,
+                                           .kv_heads = a,
+                                           .queries_per_head = 1,
+                                           .head_size = n,
+                                           .width = rank});
     const Plan plan = small_plan(fmt::format("tp={},microbatch={},{}", t, b, choices), model, b, s,
                                  Precision::BF16);
     REQUIRE(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
