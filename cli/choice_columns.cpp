@@ -13,6 +13,9 @@ PlanChoices all_different(const PlanChoices& choices) {
   PlanChoices other = choices;
   ++other.cp;
   ++other.ep;
+  other.etp.reset();
+  other.capacity.reset();
+  ++other.imbalance;
   other.tensor = choices.tensor == TensorForm::OneD ? TensorForm::TwoD : TensorForm::OneD;
   ++other.depth;
   ++other.zero;
@@ -74,7 +77,10 @@ ChoiceColumns choice_columns(const std::vector<PlanChoices>& plans, const PlanCh
   for (const PlanChoices& plan : plans) all.push_back(every_choice(plan));
   const auto value_in = [](const Keys& keys, const std::string& key) -> std::string {
     const auto found = std::ranges::find(keys, key, &Keys::value_type::first);
-    return found == keys.end() ? "all" : found->second;  // only `shard` may be missing
+    if (found != keys.end()) return found->second;
+    // What may be missing, and stands for itself then.
+    if (key == "capacity") return "dropless";
+    return key == "etp" ? "tp" : "all";
   };
   std::vector<std::string> names;
   for (const Keys& keys : all) {

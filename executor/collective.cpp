@@ -125,7 +125,8 @@ class MemberShare {
     const Operand& source = *members_[from].transfer->source;
     const Operand& target = *transfer_.target;
     const std::size_t given = transfer_.source_cut.dim, taken = transfer_.target_cut.dim;
-    const auto out = part_of(transfer_.source_cut, source.sizes[given], place_, members_.size());
+    const auto out = part_of(members_[from].transfer->source_cut, source.sizes[given], place_,
+                             members_.size());
     const auto in = part_of(transfer_.target_cut, target.sizes[taken], from, members_.size());
     if (given == taken) {
       for (const Stretch& s : stretches(out, in)) {

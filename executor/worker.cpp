@@ -174,7 +174,10 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   std::vector<std::byte*> buffers;
   for (const BufferId id : operands) buffers.push_back(start_of(id));
   if (task.kind == TaskKind::Transfer) {
-    return transport_->run(program_.transfer(task), program_.precision, buffers);
+    const Transfer& transfer = program_.transfer(task);
+    if (!transfer.rows) return transport_->run(transfer, program_.precision, buffers);
+    buffers.pop_back();
+    return transport_->run(counted(transfer, operands), program_.precision, buffers);
   }
   const Kernel& kernel = program_.kernel(task);
   const std::int64_t row =
@@ -182,7 +185,52 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   if (kernel.kind == KernelKind::Load) {
     return load(kernel, start_of(operands[0]), settings.step, row);
   }
-  run_kernel({kernel, buffers, settings, row}, program_.precision);
+  const auto is_counted = [](const Operand& operand) { return operand.counted; };
+  if (std::ranges::none_of(kernel.operands, is_counted)) {
+    return run_kernel({kernel, buffers, settings, row}, program_.precision);
+  }
+  const Kernel with_rows = counted(kernel, operands);
+  run_kernel({with_rows, buffers, settings, row}, program_.precision);
+}
+
+std::vector<std::int64_t> Worker::counts_in(const Operand& operand, BufferId buffer) const {
+  const auto* numbers = reinterpret_cast<const std::int32_t*>(start_of(buffer)) + operand.offset;
+  const Places places(operand.sizes, operand.strides);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < places.count(); ++i) counts.push_back(numbers[places[i]]);
+  return counts;
+}
+
+void Worker::check_room(std::int64_t rows, const Operand& operand, BufferId buffer) const {
+  const Buffer& entry = program_.buffers[buffer.index()];
+  if (rows * operand.sizes.back() <= entry.count) return;
+  throw std::logic_error(fmt::format("device {}: {} rows come for {}, which has room for {}",
+                                     program_.device.index(), rows, entry.name.text(),
+                                     entry.count / operand.sizes.back()));
+}
+
+Transfer Worker::counted(const Transfer& transfer, std::span<const BufferId> operands) const {
+  const auto place = std::ranges::find(transfer.group, program_.device) - transfer.group.begin();
+  Transfer known = with_counts(transfer, counts_in(transfer.rows->counts, operands[2]),
+                               static_cast<std::size_t>(place));
+  check_room(known.source->sizes[0], *known.source, operands[0]);
+  check_room(known.target->sizes[0], *known.target, operands[1]);
+  return known;
+}
+
+Kernel Worker::counted(const Kernel& kernel, std::span<const BufferId> operands) const {
+  Kernel known = kernel;
+  std::int64_t rows = 0;
+  for (const std::int64_t count :
+       counts_in(kernel.operands[*kernel.counts], operands[*kernel.counts])) {
+    rows += count;
+  }
+  for (std::size_t i = 0; i < known.operands.size(); ++i) {
+    if (!known.operands[i].counted) continue;
+    known.operands[i].sizes[0] = rows;
+    check_room(rows, known.operands[i], operands[i]);
+  }
+  return known;
 }
 
 void Worker::check_numbers(const Task& task, std::int64_t step) const {

@@ -61,6 +61,11 @@ class Worker {
   void set_number(BufferId id, std::int64_t index, double value) const;
   void fill(BufferId id, unsigned char byte) const;
   void run_task(const Task& task, const StepSettings& settings) const;
+  // What counts rows, row-major.
+  std::vector<std::int64_t> counts_in(const Operand& operand, BufferId buffer) const;
+  Transfer counted(const Transfer& transfer, std::span<const BufferId> operands) const;
+  Kernel counted(const Kernel& kernel, std::span<const BufferId> operands) const;
+  void check_room(std::int64_t rows, const Operand& operand, BufferId buffer) const;
   void check_numbers(const Task& task, std::int64_t step) const;
   void find_cause(const Task& task, std::int64_t step) const;
   void copy(const HostCopy& copy, std::span<const BufferId> operands) const;

@@ -30,6 +30,7 @@ constexpr std::array kNumberKeys = {
     ChoiceKey{"pp", field<&PlanChoices::pp>},
     ChoiceKey{"cp", field<&PlanChoices::cp>},
     ChoiceKey{"ep", field<&PlanChoices::ep>},
+    ChoiceKey{"imbalance", field<&PlanChoices::imbalance>},
     ChoiceKey{"depth", field<&PlanChoices::depth>},
     ChoiceKey{"zero", field<&PlanChoices::zero>},
     ChoiceKey{"microbatch", field<&PlanChoices::microbatch>},

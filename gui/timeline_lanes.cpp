@@ -27,6 +27,7 @@ Hue hue_of(KernelPart part) {
 Hue hue_of(Purpose purpose) {
   switch (purpose) {
     case Purpose::Tensor:
+    case Purpose::Experts:
       return Hue::TensorTransfer;
     case Purpose::Pipeline:
       return Hue::PipelineTransfer;
@@ -63,7 +64,7 @@ Hue hue_of(const TracedTask& task) {
     }
     return Hue::Forward;
   }
-  for (const Purpose purpose : {Purpose::Tensor, Purpose::Pipeline}) {
+  for (const Purpose purpose : {Purpose::Tensor, Purpose::Experts, Purpose::Pipeline}) {
     if (to_text(purpose) == task.part) return hue_of(purpose);
   }
   return Hue::DataTransfer;

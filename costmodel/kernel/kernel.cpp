@@ -64,6 +64,16 @@ bool keeps_scores(const Kernel& kernel) {
   });
 }
 
+// Every row meets one expert: x [r, k], weight [e, k, n], or dy [r, n].
+Flops expert_flops(const Kernel& kernel) {
+  const Operand& first = kernel.operands[0];
+  const Operand& second = kernel.operands[1];
+  if (kernel.part == KernelPart::InputGradient) {
+    return Flops(checked_product({2, checked_product(second.sizes), first.sizes[1]}));
+  }
+  return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
+}
+
 bool merges(const Kernel& kernel) {
   const bool can = kernel.kind == KernelKind::Attention ||
                    (kernel.kind == KernelKind::Matmul && kernel.part != KernelPart::WeightGradient);
@@ -117,6 +127,18 @@ std::string_view to_text(KernelKind kind) {
       return "dropout";
     case KernelKind::Add:
       return "add";
+    case KernelKind::Router:
+      return "router";
+    case KernelKind::ExpertOrder:
+      return "expert_order";
+    case KernelKind::Dispatch:
+      return "dispatch";
+    case KernelKind::SortRows:
+      return "sort_rows";
+    case KernelKind::ExpertMatmul:
+      return "expert_matmul";
+    case KernelKind::Combine:
+      return "combine";
     case KernelKind::Sum:
       return "sum";
     case KernelKind::LossLargest:
@@ -168,6 +190,8 @@ Flops flops_of(const Kernel& kernel) {
   switch (kernel.kind) {
     case KernelKind::Matmul:
       return matmul_flops(kernel);
+    case KernelKind::ExpertMatmul:
+      return expert_flops(kernel);
     case KernelKind::Attention:
       return attention_flops(kernel, square_of(kernel), true);
     default:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,18 @@ inline constexpr std::size_t kKernelParts = 4;
 // Dropout      Forward         x                                  y
 //              InputGradient   dy, addend?                        dx
 // Add          Forward         a, b                               y
+// Router       Forward         logits [b, s, e]                   share [b, s, c], expert [b, s, c]
+//              InputGradient   logits, expert, dshare, addend?    dlogits
+// ExpertOrder  Forward         expert [n, c]                      place [n, c], counts [e]
+// Dispatch     Forward         x [n, f], place                    y [r, f]
+//              InputGradient   place, dy, addend?                 dx
+// SortRows     Forward         x [r, f], counts [m, e]            y
+//              InputGradient   dy, counts                         dx
+// ExpertMatmul Forward         x [r, k], weight [e, k, n], counts y [r, n]
+//              InputGradient   weight, dy, counts, addend?        dx
+//              WeightGradient+ x, dy, counts                      dweight
+// Combine      Forward         x [r, f], share [n, c], place      y [n, f]
+//              InputGradient   x?, share, place, dy               dx, dshare
 // Sum          InputGradient+  dy, addend?                        dx
 // LossLargest  Forward         logits [n, v]                      largest [n]
 // LossSums     Forward         logits, label [n], largest         sums [n, 2]: of exp(x - largest),
@@ -74,6 +87,11 @@ inline constexpr std::size_t kKernelParts = 4;
 //                                                                 gradients are scaled by, the norm
 // AdamW        Step            gradient [n], factor               weight [n], m [n], v [n],
 //                                                                 master [n]?
+//
+// Rows of experts are ordered by expert, then by where they came from. A token that an expert has
+// no room for has that expert's complement (~) for its choice, and no place (-1). counts [m, e] has
+// for each sender of rows how many it has for each of the experts; SortRows turns rows by sender,
+// then expert, into rows by expert, then sender, and back.
 //
 // A norm has `sums` where rows are longer than the f columns it has of them: those of RowSums over
 // whole rows, whose length is Kernel::place. A label below 0 does not count. Add repeats an operand
@@ -94,6 +112,12 @@ enum class KernelKind {
   Scale,
   Dropout,
   Add,
+  Router,
+  ExpertOrder,
+  Dispatch,
+  SortRows,
+  ExpertMatmul,
+  Combine,
   Sum,
   LossLargest,
   LossSums,
@@ -116,6 +140,9 @@ struct Operand {
   Extents strides;
   BufferElement element = BufferElement::Real;
   bool written = false;
+  // How many entries the first dimension has is counted when it runs: its size says how many are
+  // expected, and its buffer has room for all that can come.
+  bool counted = false;
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 std::int64_t element_count(const Operand& operand);
@@ -146,11 +173,15 @@ struct Kernel {
   KernelKind kind = KernelKind::Add;
   KernelPart part = KernelPart::Forward;
   std::vector<Operand> operands;
-  OpAttributes attributes;  // of the op: Norm, Rope, Attention, Function, Scale, Dropout
+  OpAttributes attributes;  // of the op: Norm, Rope, Attention, Function, Scale, Dropout, Router
   std::string name;         // of the op, or of the input for Load
   bool has_addend = false;
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
+  // Router: tokens of a sequence that an expert has room for, by position; none: any number.
+  std::optional<std::int64_t> capacity = {};
+  // The operand whose entries add up to the rows of those that are counted.
+  std::optional<std::size_t> counts = {};
   std::vector<OperandRange> ranges;
   // Load: of y. Dropout, Rope: of x. LayerNorm, RmsNorm: of x, where rows are cut. Attention:
   // batch, heads, queries, keys; the first two in one range. Where the first dimension starts is

@@ -11,6 +11,7 @@ bool writes_operand(const Kernel& kernel, std::size_t operand) {
 }
 
 bool reads_operand(const Transfer& transfer, std::size_t operand) {
+  if (operand == 2) return transfer.rows.has_value();
   return operand == 0 && transfer.kind != TransferKind::Receive;
 }
 

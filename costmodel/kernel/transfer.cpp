@@ -35,6 +35,10 @@ class TransferFaults {
 
   std::optional<std::string> find() {
     if (!fault_) check_operands();
+    if (!fault_ && t_.rows) {
+      check_rows();
+      return fault_;
+    }
     if (!fault_ && cuts_source(t_.kind)) check_cut(t_.source_cut, t_.source->sizes);
     if (!fault_ && cuts_target(t_.kind)) check_cut(t_.target_cut, t_.target->sizes);
     if (!fault_ && !is_pair(t_.kind)) check_shapes();
@@ -60,6 +64,19 @@ class TransferFaults {
       fault_ = "source and target hold different kinds of numbers";
     if (t_.source->sizes.size() != t_.target->sizes.size()) {
       fault_ = "source and target have not the same dimensions";
+    }
+  }
+
+  void check_rows() {
+    const Extents& counts = t_.rows->counts.sizes;
+    const auto members = static_cast<std::int64_t>(t_.group.size());
+    if (t_.kind != TransferKind::AllToAll) {
+      fault_ = "only an all-to-all counts its rows";
+    } else if (t_.source->sizes.size() != 2 || t_.source->sizes[1] != t_.target->sizes[1]) {
+      fault_ = "its source and target are not rows of one length";
+    } else if (t_.rows->counts.element != BufferElement::Index || counts.size() != 2 ||
+               counts[0] != members || counts[1] % members != 0) {
+      fault_ = "its counts are not one for each member and expert";
     }
   }
 
@@ -103,7 +120,10 @@ class TransferFaults {
   // The own operand that is a part has that part's size, and all else is the same.
   void check_shapes() {
     Extents source = whole_sizes(t_), target = source;
-    if (t_.kind == TransferKind::AllToAll && !moves_dimension(t_)) {
+    if (t_.own_parts) {
+      source[0] = t_.source->sizes[0];
+      target[0] = t_.target->sizes[0];
+    } else if (t_.kind == TransferKind::AllToAll && !moves_dimension(t_)) {
       if (!has_one_size(t_.source_cut) || !has_one_size(t_.target_cut)) {
         fault_ = "it exchanges parts of unequal size along one dimension";
       }
@@ -158,6 +178,8 @@ std::string_view to_text(Purpose purpose) {
   switch (purpose) {
     case Purpose::Tensor:
       return "tensor";
+    case Purpose::Experts:
+      return "experts";
     case Purpose::Pipeline:
       return "pipeline";
     case Purpose::Gradients:
@@ -236,13 +258,47 @@ Bytes bytes_of(const Transfer& transfer, Precision precision) {
   return bytes_per_element(element_of(transfer), precision) * element_count(transfer);
 }
 
+Transfer with_counts(const Transfer& transfer, const std::vector<std::int64_t>& counts,
+                     std::size_t place) {
+  const std::size_t members = transfer.group.size(), experts = counts.size() / members;
+  const auto between = [&](std::size_t from, std::size_t to) {
+    std::int64_t rows = 0;
+    for (std::size_t e = to * experts / members; e < (to + 1) * experts / members; ++e) {
+      rows = checked_add(rows, counts[from * experts + e]);
+    }
+    return rows;
+  };
+  Transfer counted = transfer;
+  counted.rows.reset();
+  counted.own_parts = true;
+  std::int64_t given = 0, taken = 0;
+  for (std::size_t other = 0; other < members; ++other) {
+    const std::int64_t out = between(place, other), in = between(other, place);
+    const std::int64_t gives = transfer.rows->returns ? in : out;
+    const std::int64_t takes = transfer.rows->returns ? out : in;
+    counted.source_cut.parts.push_back({{given, gives}});
+    counted.target_cut.parts.push_back({{taken, takes}});
+    given += gives;
+    taken += takes;
+  }
+  counted.source->sizes[0] = given;
+  counted.target->sizes[0] = taken;
+  return counted;
+}
+
 bool is_same_work(const Transfer& a, const Transfer& b) {
   if (is_pair(a.kind) || is_pair(b.kind)) {
     if (!is_pair(a.kind) || !is_pair(b.kind)) return false;
   } else if (a.kind != b.kind || a.reduction != b.reduction) {
     return false;
   }
-  return a.group == b.group && element_of(a) == element_of(b) && whole_sizes(a) == whole_sizes(b) &&
+  if (a.group != b.group || element_of(a) != element_of(b)) return false;
+  if (a.rows || b.rows || a.own_parts || b.own_parts) {
+    const auto is_way_back = [](const Transfer& t) { return t.rows && t.rows->returns; };
+    return a.rows.has_value() == b.rows.has_value() && a.own_parts == b.own_parts &&
+           is_way_back(a) == is_way_back(b) && a.source->sizes.back() == b.source->sizes.back();
+  }
+  return whole_sizes(a) == whole_sizes(b) &&
          (!cuts_source(a.kind) || a.source_cut == b.source_cut) &&
          (!cuts_target(a.kind) || a.target_cut == b.target_cut);
 }

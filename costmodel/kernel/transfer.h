@@ -47,7 +47,7 @@ inline bool cuts_target(TransferKind kind) {
 enum class Reduction { Sum, Max };
 
 // Why a transfer is there: what reports add up.
-enum class Purpose { Tensor, Pipeline, Gradients, Weights, Tied, Norm, Loss };
+enum class Purpose { Tensor, Experts, Pipeline, Gradients, Weights, Tied, Norm, Loss };
 std::string_view to_text(Purpose purpose);
 
 // How a dimension is shared out among the members of a group: by place in the group the ranges of
@@ -60,6 +60,16 @@ struct Cut {
 };
 std::vector<ShardRange> part_of(const Cut& cut, std::int64_t size, std::size_t place,
                                 std::size_t members);
+
+// Of an AllToAll of rows, along the first dimension, that go to the devices of their experts: how
+// many is counted when it runs. counts [members, experts] has how many of each member's rows are
+// for each expert; members hold equal numbers of the experts, in order. The operands' sizes say
+// what is expected; the buffers have room for all that can come.
+struct CountedRows {
+  Operand counts;        // in the task's third buffer
+  bool returns = false;  // rows go back to where they came from
+  friend bool operator==(const CountedRows&, const CountedRows&) = default;
+};
 
 // As one member sees it. A Send has no target and a Receive no source, in its task's buffers too;
 // all others have two buffers, which may be the same one: then the operands are apart from each
@@ -74,6 +84,9 @@ struct Transfer {
   std::optional<Operand> target = {};
   Cut source_cut = {};  // of kinds that cut their sources
   Cut target_cut = {};  // of kinds that cut their targets
+  std::optional<CountedRows> rows = {};
+  // An AllToAll whose parts are each member's own: rows that have been counted.
+  bool own_parts = false;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 BufferElement element_of(const Transfer& transfer);
@@ -89,6 +102,10 @@ Bytes bytes_of(const Transfer& transfer, Precision precision);
 // kinds, twice that for an all-reduce, S for the others.
 double bytes_sent(TransferKind kind, Bytes whole, std::int64_t members);
 double bytes_sent(const Transfer& transfer, Precision precision);
+
+// The transfer with the parts that the counts of its rows, row-major, give the member at a place.
+Transfer with_counts(const Transfer& transfer, const std::vector<std::int64_t>& counts,
+                     std::size_t place);
 
 // Whether two members that come to these transfers mean the same one. A Send is the same as its
 // Receive.

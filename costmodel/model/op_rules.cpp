@@ -156,7 +156,8 @@ DimUse use_of(const OpView& view, DimId dim) {
     case OpKind::Matmul:
       return has(view.outputs[0]->dims, dim) ? DimUse::Free : DimUse::Contracted;
     case OpKind::ExpertMatmul:
-      if (dim == view.weights[0]->dims[0]) return DimUse::Whole;  // tokens move instead
+      if (dim == view.weights[0]->dims[0]) return DimUse::Routed;
+      if (dim == view.inputs[1]->dims.back()) return DimUse::Whole;  // a token's choices
       return has(view.outputs[0]->dims, dim) ? DimUse::Free : DimUse::Contracted;
     case OpKind::LayerNorm:
     case OpKind::RmsNorm:
@@ -181,9 +182,12 @@ DimUse use_of(const OpView& view, DimId dim) {
     case OpKind::SelectFirst:
       return dim == view.inputs[0]->dims[1] ? DimUse::Whole : DimUse::Free;
     case OpKind::Router:
-      return dim == view.inputs[0]->dims.back() ? DimUse::Whole : DimUse::Free;
+      return dim == view.inputs[0]->dims.back() || dim == view.outputs[0]->dims.back()
+                 ? DimUse::Whole
+                 : DimUse::Free;
+    case OpKind::Dispatch:
     case OpKind::Combine:
-      return dim == view.inputs[1]->dims.back() ? DimUse::Contracted : DimUse::Free;
+      return dim == view.inputs[1]->dims.back() ? DimUse::Whole : DimUse::Free;
     case OpKind::CrossEntropy:
       // Over the vocabulary the loss needs combined statistics; over tokens it is a sum.
       return dim == view.inputs[0]->dims.back() ? DimUse::Normalized : DimUse::Contracted;
@@ -192,7 +196,6 @@ DimUse use_of(const OpView& view, DimId dim) {
     case OpKind::Add:
     case OpKind::Scale:
     case OpKind::Dropout:
-    case OpKind::Dispatch:
       return DimUse::Free;
     case OpKind::Generic:
       // Known by its dimensions alone: what survives is free, anything else must be whole.

@@ -48,6 +48,7 @@ enum class DimUse {
   Free,        // shard it, and the result is sharded alike
   Contracted,  // shard it, and the result is a partial sum
   Normalized,  // shard it, and partial statistics (sum, max, log-sum-exp) must be combined
+  Routed,      // shard it, and rows go to the devices that have theirs
   Whole,       // must not be sharded
 };
 DimUse use_of(const OpView& view, DimId dim);

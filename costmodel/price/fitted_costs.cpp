@@ -11,6 +11,8 @@ namespace {
 // Of kernels other than attention.
 std::int64_t launches_of(const Kernel& kernel, const SoftwarePrices& software) {
   if (kernel.kind == KernelKind::Loss) return software.loss_launches;
+  // A product for each expert, as Transformer Engine launches them.
+  if (kernel.kind == KernelKind::ExpertMatmul) return gemm_shape(kernel, Precision::FP32).batch;
   const bool fused = kernel.kind == KernelKind::Add && kernel.part == KernelPart::Forward;
   return fused && software.fused_adds ? 0 : 1;
 }
@@ -51,6 +53,7 @@ Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId de
 double FittedCosts::times_longer(KernelKind kind) const {
   switch (kind) {
     case KernelKind::Matmul:
+    case KernelKind::ExpertMatmul:
     case KernelKind::NormLargest:
     case KernelKind::NormSums:
     case KernelKind::ClipFactor:

@@ -210,6 +210,25 @@ double computed_share(const AttentionShape& a, const FlashFit& flash) {
   return std::min(causal, seen - seen * seen / 2 + edge * (2 - seen));
 }
 
+GemmShape expert_shape(const Kernel& kernel, Precision precision) {
+  const auto weight = std::ranges::find(kernel.operands, std::size_t{3},
+                                        [](const Operand& o) { return o.sizes.size(); });
+  const Extents& sizes = weight->sizes;  // [experts, k, n]
+  const std::size_t rows_at = kernel.part == KernelPart::InputGradient ? 1 : 0;
+  const std::int64_t experts = sizes[0];
+  const std::int64_t rows =
+      (kernel.operands[rows_at].sizes[0] + experts - 1) / std::max<std::int64_t>(experts, 1);
+  const Bytes moved = bytes_of(kernel, precision);
+  switch (kernel.part) {
+    case KernelPart::InputGradient:
+      return {.batch = experts, .m = rows, .n = sizes[1], .k = sizes[2], .moved = moved};
+    case KernelPart::WeightGradient:
+      return {.batch = experts, .m = sizes[1], .n = sizes[2], .k = rows, .moved = moved};
+    default:
+      return {.batch = experts, .m = rows, .n = sizes[2], .k = sizes[1], .moved = moved};
+  }
+}
+
 // Blocks of queries per multiprocessor. Infinite where there is no notion of these.
 double flash_waves(const AttentionShape& a, const DeviceType& device) {
   constexpr double kBlock = 128;
@@ -222,6 +241,7 @@ double flash_waves(const AttentionShape& a, const DeviceType& device) {
 }  // namespace
 
 GemmShape gemm_shape(const Kernel& kernel, Precision precision) {
+  if (kernel.kind == KernelKind::ExpertMatmul) return expert_shape(kernel, precision);
   assert(kernel.kind == KernelKind::Matmul);
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];
@@ -325,7 +345,7 @@ AttentionKernel usable_kernel(AttentionKernel wanted, const AttentionShape& a) {
 Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType& device,
                     const DeviceFit& fit, AttentionKernel attention) {
   const Seconds launch(fit.launch_s);
-  if (kernel.kind == KernelKind::Matmul) {
+  if (kernel.kind == KernelKind::Matmul || kernel.kind == KernelKind::ExpertMatmul) {
     return gemm_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
   }
   if (kernel.kind == KernelKind::Attention) {

@@ -17,7 +17,7 @@ struct GemmShape {
   Bytes moved;  // every operand once
   friend bool operator==(const GemmShape&, const GemmShape&) = default;
 };
-// Of a Matmul kernel.
+// Of a Matmul kernel, or of an ExpertMatmul: a product for each expert, with equal numbers of rows.
 GemmShape gemm_shape(const Kernel& kernel, Precision precision);
 
 struct AttentionShape {

@@ -97,6 +97,12 @@ std::optional<ShapedKernel> shape_of(const Kernel& kernel) {
   const bool forward = kernel.part == KernelPart::Forward;
   switch (kernel.kind) {
     case KernelKind::Load:
+    case KernelKind::Router:
+    case KernelKind::ExpertOrder:
+    case KernelKind::Dispatch:
+    case KernelKind::SortRows:
+    case KernelKind::ExpertMatmul:
+    case KernelKind::Combine:
       return {};
     case KernelKind::Matmul:
       return with(matmul_shape(kernel));

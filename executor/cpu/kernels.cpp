@@ -48,6 +48,19 @@ Parts parts_of(KernelKind kind) {
       return {dropout_forward<Real>, dropout_input_gradient<Real>};
     case KernelKind::Add:
       return {.forward = add_forward<Real>};
+    case KernelKind::Router:
+      return {router_forward<Real>, router_input_gradient<Real>};
+    case KernelKind::ExpertOrder:
+      return {.forward = expert_order_forward};
+    case KernelKind::Dispatch:
+      return {dispatch_forward<Real>, dispatch_input_gradient<Real>};
+    case KernelKind::SortRows:
+      return {sort_rows_forward<Real>, sort_rows_input_gradient<Real>};
+    case KernelKind::ExpertMatmul:
+      return {expert_matmul_forward<Real>, expert_matmul_input_gradient<Real>,
+              expert_matmul_weight_gradient<Real>};
+    case KernelKind::Combine:
+      return {combine_forward<Real>, combine_input_gradient<Real>};
     case KernelKind::Sum:
       return {.input_gradient = sum_input_gradient<Real>};
     case KernelKind::LossLargest:

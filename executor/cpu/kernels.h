@@ -75,6 +75,30 @@ template <class Real>
 void sum_input_gradient(const KernelCall& call);
 
 template <class Real>
+void router_forward(const KernelCall& call);
+template <class Real>
+void router_input_gradient(const KernelCall& call);
+void expert_order_forward(const KernelCall& call);
+template <class Real>
+void dispatch_forward(const KernelCall& call);
+template <class Real>
+void dispatch_input_gradient(const KernelCall& call);
+template <class Real>
+void sort_rows_forward(const KernelCall& call);
+template <class Real>
+void sort_rows_input_gradient(const KernelCall& call);
+template <class Real>
+void expert_matmul_forward(const KernelCall& call);
+template <class Real>
+void expert_matmul_input_gradient(const KernelCall& call);
+template <class Real>
+void expert_matmul_weight_gradient(const KernelCall& call);
+template <class Real>
+void combine_forward(const KernelCall& call);
+template <class Real>
+void combine_input_gradient(const KernelCall& call);
+
+template <class Real>
 void loss_largest_forward(const KernelCall& call);
 template <class Real>
 void loss_sums_forward(const KernelCall& call);

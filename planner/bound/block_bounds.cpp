@@ -57,7 +57,7 @@ std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fr
   for (std::size_t b = 0; b < lives.size(); ++b) {
     const FragmentBuffer& buffer = fragment.buffers[b];
     if (!std::holds_alternative<OfMicrobatch>(buffer.holds)) continue;
-    lives[b].size = bytes_of(buffer.buffer, precision);
+    lives[b].size = expected_bytes_of(buffer.buffer, precision);
   }
   const Program& program = priced.program();
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {

@@ -68,6 +68,7 @@ class Growth {
   }
   void add(FragmentBuffer& buffer, const FragmentBuffer& two) const {
     add(buffer.buffer.count, two.buffer.count);
+    add(buffer.buffer.expected, two.buffer.expected);
   }
 
  private:

@@ -37,13 +37,15 @@ Plan make_plan(PlanDecisions decisions, const BatchChoice& batch, const Model& m
             .recompute = std::move(decisions.recompute),
             .offload_optimizer = decisions.offload_optimizer,
             .state = std::move(decisions.state),
+            .expert_capacity = decisions.expert_capacity,
+            .expert_imbalance = decisions.expert_imbalance,
             .bucket = decisions.bucket,
             .overlap_gradients = decisions.overlap_gradients,
             .prefetch = decisions.prefetch,
             .reshard = decisions.reshard,
             .order = std::move(decisions.order)};
   for (Mesh& mesh : decisions.slots) plan.slots.push_back({std::move(mesh)});
-  if (!plan.ops.empty()) plan.ops = with_relayouts(plan, model, costs, decisions.sequence_axis);
+  if (!plan.ops.empty()) plan.ops = with_relayouts(plan, model, costs, decisions.sequence_axes);
   if (decisions.offload_activations) plan.offload = offload_activations(plan, model, cluster);
   return plan;
 }

@@ -29,8 +29,10 @@ struct PlanDecisions {
   std::vector<Chunk> chunks;
   // Without relayouts, but for those of outputs that are not to be kept in the usual way.
   std::vector<OpPlan> ops;
-  // Cuts the sequence of what ops leave to be summed, between these ops and the next.
-  std::optional<AxisId> sequence_axis;
+  // Cut the sequence of what ops leave to be summed, between these ops and the next.
+  std::vector<AxisId> sequence_axes;
+  std::optional<double> expert_capacity;
+  double expert_imbalance = 1;
   std::vector<RecomputeSegment> recompute;
   std::vector<std::vector<OrderEntry>> order;
   bool offload_activations = false, offload_optimizer = false;

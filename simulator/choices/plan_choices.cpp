@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, tensor, depth, place, zero, shard, microbatch, schedule, virtual_stages, "
-    "layers, "
+    "dp, tp, pp, cp, ep, etp, capacity, imbalance, tensor, depth, place, zero, shard, microbatch, "
+    "schedule, virtual_stages, layers, "
     "sequence_parallel, recompute, rerun_all, offload, bucket, overlap, prefetch, reshard, "
     "kernels, gradients";
 
@@ -32,6 +32,17 @@ std::int64_t whole_number(std::string_view key, std::string_view value, std::int
   if (error != std::errc() || end != value.data() + value.size() || number < least ||
       number > most) {
     fail(key, value, fmt::format("a whole number from {} to {}", least, most));
+  }
+  return number;
+}
+
+double factor(std::string_view key, std::string_view value, double least) {
+  constexpr double kMostTimes = 1e6;
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= least) ||
+      number > kMostTimes) {
+    fail(key, value, fmt::format("a number from {} to {:.0f}", least, kMostTimes));
   }
   return number;
 }
@@ -154,6 +165,12 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.cp = degree();
   } else if (key == "ep") {
     choices.ep = degree();
+  } else if (key == "etp") {
+    choices.etp = degree();
+  } else if (key == "capacity") {
+    choices.capacity = value == "dropless" ? std::nullopt : std::optional(factor(key, value, 0.01));
+  } else if (key == "imbalance") {
+    choices.imbalance = factor(key, value, 1);
   } else if (key == "tensor") {
     choices.tensor = parse_tensor_form(key, value);
   } else if (key == "depth") {
@@ -324,6 +341,11 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
   };
   if (choices.cp != otherwise.cp) add("cp", choices.cp);
   if (choices.ep != otherwise.ep) add("ep", choices.ep);
+  if (choices.etp && choices.etp != otherwise.etp) add("etp", *choices.etp);
+  if (choices.capacity && choices.capacity != otherwise.capacity) {
+    add("capacity", *choices.capacity);
+  }
+  if (choices.imbalance != otherwise.imbalance) add("imbalance", choices.imbalance);
   if (choices.tensor != otherwise.tensor) add("tensor", to_text(choices.tensor));
   if (choices.depth != otherwise.depth) add("depth", choices.depth);
   if (choices.place != otherwise.place) add("place", to_text(choices.place));

@@ -45,6 +45,9 @@ std::string_view to_text(TensorForm form);
 // left out has its plain default.
 struct PlanChoices {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::optional<std::int64_t> etp = {};  // devices that share an expert's products out; none: tp
+  std::optional<double> capacity = {};   // as Plan::expert_capacity
+  double imbalance = 1;                  // as Plan::expert_imbalance
   TensorForm tensor = TensorForm::OneD;
   std::int64_t depth = 1;  // layers of a 2.5d
   int zero = 0;

@@ -39,6 +39,18 @@ void set_tensor_form(PlanChoices& choices, const Plan& plan) {
   if (layers) choices.depth = mesh.size(*depth);
 }
 
+// Devices that share an expert's products out; none: there are no experts.
+std::optional<std::int64_t> expert_tensor_of(const Plan& plan, const Model& model) {
+  const auto width = std::ranges::find(model.dims, "expert_ffn", &Dim::name);
+  if (width == model.dims.end()) return std::nullopt;
+  const DimId dim(static_cast<std::size_t>(width - model.dims.begin()));
+  for (const OpPlan& op : plan.ops) {
+    const auto cut = op.work.find(dim);
+    if (cut != op.work.end()) return plan.slots.front().mesh.size(cut->second.axes);
+  }
+  return 1;
+}
+
 // Everything that one field says.
 std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   const Mesh& mesh = plan.slots.front().mesh;
@@ -48,13 +60,19 @@ std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   };
   const auto stages = static_cast<std::int64_t>(plan.slots.size());
   const auto chunks = static_cast<std::int64_t>(plan.chunks.size());
-  const bool line = mesh.find("tp").has_value();
-  if (!mesh.find("dp") || (!line && !mesh.find("tp_row")) || chunks % stages != 0) {
-    return std::nullopt;
-  }
-  PlanChoices choices{.dp = size("dp") * size("shard"), .tp = size("tp"), .pp = stages};
+  const bool line = !mesh.find("tp_row").has_value();
+  if (!mesh.find("dp") || chunks % stages != 0) return std::nullopt;
+  const std::int64_t owners = size("shard") * size("shard_ep");
+  PlanChoices choices{.dp = size("dp") * size("dp_ep") * owners,
+                      .tp = line ? size("tp") * size("tp_ep") * size("etp") : 1,
+                      .pp = stages,
+                      .ep = size("dp_ep") * size("shard_ep") * size("tp_ep")};
   if (!line) set_tensor_form(choices, plan);
-  if (mesh.find("shard")) choices.shard = size("shard");
+  if (mesh.find("shard") || mesh.find("shard_ep")) choices.shard = owners;
+  const auto etp = line ? expert_tensor_of(plan, model) : std::nullopt;
+  if (etp && *etp < choices.tp) choices.etp = *etp;
+  choices.capacity = plan.expert_capacity;
+  choices.imbalance = plan.expert_imbalance;
   choices.zero = static_cast<int>(!plan.state.optimizer.empty()) +
                  static_cast<int>(!plan.state.gradients.empty()) +
                  static_cast<int>(!plan.state.weights.empty());

@@ -15,11 +15,11 @@ namespace {
 class RelayoutChooser {
  public:
   RelayoutChooser(const Plan& plan, const Model& model, const CostModel& costs,
-                  const std::optional<AxisId>& sequence_axis)
+                  const std::vector<AxisId>& sequence_axes)
       : plan_(without_batch(plan)),
         model_(model),
         costs_(costs),
-        sequence_axis_(sequence_axis),
+        sequence_axes_(sequence_axes),
         mesh_(plan_.slots.front().mesh),
         sizes_(model, plan.micro_batch, plan.sequence),
         planned_(plan_graph(model, plan_)) {}
@@ -68,7 +68,7 @@ class RelayoutChooser {
     for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
       const std::size_t producer = planned_.producer[t];
       kept_.push_back(planned_.tensors[t]);
-      if (producer >= graph.ops.size()) continue;
+      if (producer >= graph.ops.size() || planned_.dispatch[t]) continue;
       const auto& outputs = graph.ops[producer].outputs;
       const auto position =
           static_cast<std::size_t>(std::ranges::find(outputs, TensorId(t)) - outputs.begin());
@@ -81,13 +81,17 @@ class RelayoutChooser {
   Layout between_ops(Layout layout) const {
     if (!layout.partial) return layout;
     layout.partial.reset();
-    const bool is_free =
-        sequence_axis_ && std::ranges::count(axes_of(layout), *sequence_axis_) == 0;
+    const std::vector<AxisId> used = axes_of(layout);
     for (DimLayout& dim : layout.dims) {
-      const bool sequence = model_.dims[dim.dim.index()].role == DimRole::Sequence;
-      if (is_free && sequence && dim.sharding.axes.empty()) {
-        dim.sharding.axes = {*sequence_axis_};
-      }
+      if (model_.dims[dim.dim.index()].role != DimRole::Sequence) continue;
+      // More of the axes than cut it already, if nothing else is cut by them.
+      const std::vector<AxisId>& own = dim.sharding.axes;
+      const bool starts = own.size() <= sequence_axes_.size() &&
+                          std::equal(own.begin(), own.end(), sequence_axes_.begin());
+      const bool is_free = std::ranges::all_of(sequence_axes_, [&](AxisId axis) {
+        return std::ranges::count(own, axis) > 0 || std::ranges::count(used, axis) == 0;
+      });
+      if (starts && is_free) dim.sharding.axes = sequence_axes_;
     }
     return without_trivial_axes(layout, mesh_);
   }
@@ -98,6 +102,7 @@ class RelayoutChooser {
     OpRelayouts relayouts;
     if (const OpPlan* plan = planned_.op(op).plan) relayouts = given(plan->relayouts);
     for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
+      if (planned_.dispatch[entry.inputs[i].index()]) continue;
       const Layout& kept = kept_[entry.inputs[i].index()];
       add(relayouts.inputs, i, kept, layouts.inputs[i]);
       if (!planned_.graph.tensors[entry.inputs[i].index()].needs_gradient) continue;
@@ -105,6 +110,7 @@ class RelayoutChooser {
     }
     if (entry.kind == OpKind::CrossEntropy) return relayouts;
     for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
+      if (planned_.dispatch[entry.outputs[i].index()]) continue;
       const Layout& kept = kept_[entry.outputs[i].index()];
       if (!relayouts.outputs.contains(i)) add(relayouts.outputs, i, layouts.outputs[i], kept);
       if (!planned_.graph.tensors[entry.outputs[i].index()].needs_gradient) continue;
@@ -137,7 +143,7 @@ class RelayoutChooser {
   const Plan plan_;
   const Model& model_;
   const CostModel& costs_;
-  const std::optional<AxisId> sequence_axis_;
+  const std::vector<AxisId> sequence_axes_;
   const Mesh& mesh_;
   const DimSizes sizes_;
   const PlannedGraph planned_;
@@ -149,8 +155,8 @@ class RelayoutChooser {
 }  // namespace
 
 std::vector<OpPlan> with_relayouts(const Plan& plan, const Model& model, const CostModel& costs,
-                                   const std::optional<AxisId>& sequence_axis) {
-  return RelayoutChooser(plan, model, costs, sequence_axis).run();
+                                   const std::vector<AxisId>& sequence_axes) {
+  return RelayoutChooser(plan, model, costs, sequence_axes).run();
 }
 
 }  // namespace meshwright

@@ -15,6 +15,6 @@ namespace meshwright {
 // part of the sequence. Where an op has steps for its outputs already, these say how it is kept.
 // Of the ways to get there the cheapest is taken.
 std::vector<OpPlan> with_relayouts(const Plan& plan, const Model& model, const CostModel& costs,
-                                   const std::optional<AxisId>& sequence_axis);
+                                   const std::vector<AxisId>& sequence_axes);
 
 }  // namespace meshwright

@@ -10,6 +10,7 @@
 
 #include "costmodel/model/op_rules.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 #include "simulator/lowering/pipeline_order.h"
 
@@ -123,6 +124,7 @@ std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Mo
 
 // Replicas that share state out among them stand next to each other.
 std::vector<MeshAxis> axes_of(const PlanChoices& choices) {
+  if (choices.tensor == TensorForm::OneD) return stage_axes(choices).axes;
   const std::int64_t shard = choices.shard.value_or(choices.dp);
   std::vector<MeshAxis> axes = {{"dp", choices.dp / shard}, {"shard", shard}};
   if (shard == choices.dp) axes = {{"dp", choices.dp}};
@@ -190,11 +192,7 @@ void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
                                  nodes, inside, cluster.nodes.front().count));
 }
 
-StateAxes state_axes(const PlanChoices& choices, const Mesh& mesh) {
-  const auto shard = mesh.find("shard"), depth = mesh.find("tp_depth");
-  std::vector<AxisId> owners = {shard ? *shard : *mesh.find("dp")};
-  // Layers of squares repeat the weights with other samples, as replicas do.
-  if (depth && cuts_batch(choices, "tp_depth")) owners.push_back(*depth);
+StateAxes state_axes(const PlanChoices& choices, const std::vector<AxisId>& owners) {
   const auto from = [&](int stage) {
     return choices.zero >= stage ? owners : std::vector<AxisId>();
   };
@@ -214,33 +212,124 @@ bool may_split_sequence(const OpView& view, const Model& model, DimId dim) {
   return model.dims[dim.index()].role == DimRole::Sequence && use_of(view, dim) == DimUse::Free;
 }
 
+bool has_dim(const OpView& view, const Model& model, std::string_view name) {
+  return std::ranges::any_of(dims_of(view),
+                             [&](DimId dim) { return model.dims[dim.index()].name == name; });
+}
+
+// What is done with copies of tokens for their experts.
+bool works_on_rows(const OpView& view, const Model& model) {
+  return view.op->kind != OpKind::Router && has_dim(view, model, "choices");
+}
+
+// The axes over which parts of the sequence are worked on. Devices that share an expert's products
+// out have the same tokens. With a capacity, tokens are chosen by their place in the whole
+// sequence.
+std::vector<AxisId> sequence_work(const OpView& view, const Model& model, const StageAxes& stage,
+                                  const PlanChoices& choices) {
+  if (!choices.sequence_parallel) return {};
+  if (view.op->kind == OpKind::Router && choices.capacity) return {};
+  if (!works_on_rows(view, model)) return stage.tensor;
+  return {stage.tensor.begin(), stage.tensor.end() - std::ssize(stage.expert_tensor)};
+}
+
 // 1D tensor parallelism; with sequence parallelism ops that it does not split work on a part of the
-// sequence each.
-std::vector<OpPlan> tensor_work(const Model& model, AxisId axis, bool sequence_parallel) {
+// sequence each. Experts are shared out, and each one's products.
+OpPlan divided_op(const OpView& view, const Model& model, const StageAxes& stage,
+                  const PlanChoices& choices) {
+  OpPlan plan{.op = view.op->name};
+  const auto cut = [&](DimId dim, const std::vector<AxisId>& axes) {
+    if (!axes.empty()) plan.work[dim].axes = axes;
+  };
+  for (const DimId dim : dims_of(view)) {
+    const Dim& entry = model.dims[dim.index()];
+    const bool of_experts = entry.name == "expert_ffn";
+    if (is_tensor_dim(entry) && choices.tp > 1)
+      cut(dim, of_experts ? stage.expert_tensor : stage.tensor);
+  }
+  const bool whole = plan.work.empty() || works_on_rows(view, model);
+  for (const DimId dim : dims_of(view)) {
+    if (whole && may_split_sequence(view, model, dim)) {
+      cut(dim, sequence_work(view, model, stage, choices));
+    }
+  }
+  if (view.op->kind == OpKind::ExpertMatmul) cut(view.weights[0]->dims[0], stage.experts);
+  return plan;
+}
+
+std::vector<OpPlan> divided_work(const Model& model, const StageAxes& stage,
+                                 const PlanChoices& choices) {
   std::vector<OpPlan> ops;
   std::set<std::string> named;
   for (const Block& block : model.blocks) {
     for (const Op& op : block.ops) {
       if (!named.insert(op.name).second) continue;
-      const OpView view = view_of(model, block, op);
-      OpPlan plan{.op = op.name};
-      for (const DimId dim : dims_of(view)) {
-        if (is_tensor_dim(model.dims[dim.index()])) plan.work[dim].axes = {axis};
-      }
-      for (const DimId dim : dims_of(view)) {
-        if (sequence_parallel && plan.work.empty() && may_split_sequence(view, model, dim)) {
-          plan.work[dim].axes = {axis};
-        }
-      }
+      OpPlan plan = divided_op(view_of(model, block, op), model, stage, choices);
       if (!plan.work.empty()) ops.push_back(std::move(plan));
     }
   }
   return ops;
 }
 
+// One tensor axis, and experts.
+void divide_work(PlanDecisions& decisions, const PlanChoices& choices, const Model& model) {
+  const StageAxes stage = stage_axes(choices);
+  decisions.batch_axes = stage.replicas;
+  decisions.state = state_axes(choices, stage.owners);
+  if (choices.tp > 1 || choices.ep > 1) decisions.ops = divided_work(model, stage, choices);
+  if (choices.tp > 1 && choices.sequence_parallel) decisions.sequence_axes = stage.tensor;
+}
+
+// Several tensor axes. Layers of squares repeat the weights with other samples, as replicas do.
+void divide_squares(PlanDecisions& decisions, const PlanChoices& choices, const Model& model) {
+  const Mesh& mesh = decisions.slots.front();
+  for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
+    if (cuts_batch(choices, mesh.axes()[a].name)) decisions.batch_axes.push_back(AxisId(a));
+  }
+  const auto shard = mesh.find("shard"), depth = mesh.find("tp_depth");
+  std::vector<AxisId> owners = {shard ? *shard : *mesh.find("dp")};
+  if (depth && cuts_batch(choices, "tp_depth")) owners.push_back(*depth);
+  decisions.state = state_axes(choices, owners);
+  decisions.ops = divided_products(choices, model, mesh);
+}
+
 void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,
                   std::string_view what) {
   if (value > 1) problems.push_back(fmt::format("{}={}: {} is not lowered yet", key, value, what));
+}
+
+std::int64_t experts_of(const Model& model) {
+  const auto found = std::ranges::find(model.dims, "experts", &Dim::name);
+  return found == model.dims.end() ? 0 : found->size;
+}
+
+void check_experts(std::vector<std::string>& problems, const PlanChoices& choices,
+                   const Model& model) {
+  const std::int64_t experts = experts_of(model);
+  const auto add = [&](std::string_view key, auto value, std::string_view problem) {
+    problems.push_back(fmt::format("{}={}: {}", key, value, problem));
+  };
+  if (experts == 0) {
+    if (choices.ep > 1) add("ep", choices.ep, "the model has no experts");
+    if (choices.etp) add("etp", *choices.etp, "the model has no experts");
+    if (choices.capacity) add("capacity", *choices.capacity, "the model has no experts");
+    return;
+  }
+  if (choices.tensor != TensorForm::OneD) {
+    add("tensor", to_text(choices.tensor), "with experts it is not lowered yet");
+  }
+  if (experts % choices.ep != 0) {
+    add("ep", choices.ep, fmt::format("it does not divide the {} experts", experts));
+  }
+  if (expert_tensor_degree(choices) >= choices.tp) return;
+  if (!choices.sequence_parallel) {
+    add("etp", *choices.etp,
+        fmt::format("below tp={} it needs sequence_parallel=true, or devices of tp have the same "
+                    "tokens",
+                    choices.tp));
+  } else if (choices.capacity) {
+    add("capacity", *choices.capacity, "with etp below tp it is not lowered yet");
+  }
 }
 
 void check_layers(std::vector<std::string>& problems, const PlanChoices& choices,
@@ -334,7 +423,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
                                        const Model& model, const Cluster& cluster) {
   std::vector<std::string> problems;
   check_degree(problems, "cp", choices.cp, "splitting the sequence (context parallelism)");
-  check_degree(problems, "ep", choices.ep, "expert parallelism");
+  check_experts(problems, choices, model);
   if (choices.sequence_parallel && batch.sequence % choices.tp != 0) {
     problems.push_back(fmt::format("sequence_parallel=true: tp={} does not divide a sequence of {}",
                                    choices.tp, batch.sequence));
@@ -348,10 +437,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
   check_place(problems, choices, cluster);
   check_dropped(problems, choices, model);
   check_stages(problems, choices, model);
-  if (choices.shard && choices.dp % *choices.shard != 0) {
-    problems.push_back(
-        fmt::format("shard={}: it does not divide dp={}", *choices.shard, choices.dp));
-  }
+  if (const auto problem = nesting_problem(choices)) problems.push_back(*problem);
   if (const auto problem = batch_problem(batch.global_batch, choices.dp, choices.microbatch)) {
     problems.push_back(*problem);
   }
@@ -372,17 +458,12 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .overlap_gradients = choices.overlap,
       .prefetch = choices.prefetch,
       .reshard = choices.reshard};
-  const Mesh& mesh = decisions.slots.front();
-  for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
-    if (cuts_batch(choices, mesh.axes()[a].name)) decisions.batch_axes.push_back(AxisId(a));
-  }
-  decisions.state = state_axes(choices, mesh);
-  if (choices.tensor != TensorForm::OneD) {
-    decisions.ops = divided_products(choices, model, mesh);
-  } else if (choices.tp > 1) {
-    const AxisId tensor = *mesh.find("tp");
-    decisions.ops = tensor_work(model, tensor, choices.sequence_parallel);
-    if (choices.sequence_parallel) decisions.sequence_axis = tensor;
+  decisions.expert_capacity = choices.capacity;
+  decisions.expert_imbalance = choices.imbalance;
+  if (choices.tensor == TensorForm::OneD) {
+    divide_work(decisions, choices, model);
+  } else {
+    divide_squares(decisions, choices, model);
   }
   decisions.recompute = make_segments(choices, model, decisions.chunks);
   const std::int64_t microbatches = batch.global_batch / (choices.dp * choices.microbatch);

@@ -12,7 +12,8 @@
 namespace meshwright {
 namespace {
 
-constexpr std::array<std::string_view, 4> kTensorDims = {"heads", "kv_heads", "ffn", "vocabulary"};
+constexpr std::array<std::string_view, 6> kTensorDims = {"heads",      "kv_heads",   "ffn",
+                                                         "expert_ffn", "shared_ffn", "vocabulary"};
 
 // The whole number whose square, or cube, this is.
 std::optional<std::int64_t> root_of(std::int64_t number, int power) {

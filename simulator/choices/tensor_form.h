@@ -41,7 +41,8 @@ void check_tensor(std::vector<std::string>& problems, const PlanChoices& choices
 // How ops are divided over more than one tensor axis.
 std::vector<OpPlan> divided_products(const PlanChoices& choices, const Model& model,
                                      const Mesh& mesh);
-// Dimensions that tensor parallelism cuts within a layer: heads, kv_heads, ffn, vocabulary.
+// Dimensions that tensor parallelism cuts within a layer: heads, kv_heads, ffn and those of
+// experts, vocabulary.
 bool is_tensor_dim(const Dim& dim);
 
 }  // namespace meshwright

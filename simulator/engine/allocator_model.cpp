@@ -120,7 +120,7 @@ Bytes reserved_bytes(const Program& program) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.space != Space::Device) continue;
-    const Bytes size = bytes_of(buffer, program.precision);
+    const Bytes size = expected_bytes_of(buffer, program.precision);
     if (!buffer.persistent) {
       passing[b] = size;
     } else if (size > 0_B) {

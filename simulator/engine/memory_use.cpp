@@ -100,7 +100,7 @@ std::vector<MemorySample> memory_use(const Program& program, std::span<const Tas
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     if (buffer.space != space) continue;
-    const Bytes bytes = bytes_of(buffer, program.precision);
+    const Bytes bytes = expected_bytes_of(buffer, program.precision);
     const auto component = static_cast<std::uint32_t>(buffer.component);
     if (buffer.persistent) held[component] += bytes;
     if (buffer.persistent || !lives[i].used) continue;

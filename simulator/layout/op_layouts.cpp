@@ -48,6 +48,14 @@ std::vector<CutDim> cut_dims(const OpView& view, const DividedWork& work) {
   return cut;
 }
 
+// Whether an axis cuts another dimension of a weight than this one.
+bool cuts_weight(const OpView& view, const std::vector<CutDim>& cut, DimId dim, AxisId axis) {
+  return std::ranges::any_of(cut, [&](const CutDim& other) {
+    return other.dim != dim && any_has(view.weights, other.dim) &&
+           std::ranges::count(other.sharding.axes, axis) > 0;
+  });
+}
+
 std::vector<std::string> faults_of(const OpView& view, const std::vector<Dim>& dims,
                                    const Mesh& mesh, const std::vector<CutDim>& cut) {
   std::vector<std::string> faults;
@@ -58,6 +66,8 @@ std::vector<std::string> faults_of(const OpView& view, const std::vector<Dim>& d
       faults.push_back(fmt::format("{}: dimension {} must be whole", view.op->name, name));
     }
     for (const AxisId axis : c.sharding.axes) {
+      // Rows are moved before they meet what is cut so, whichever axes cut them before.
+      if (c.use == DimUse::Routed && !cuts_weight(view, cut, c.dim, axis)) continue;
       const auto [other, first] = user.emplace(axis, c.dim);
       if (first) continue;
       faults.push_back(fmt::format("{}: axis {} cuts both {} and {}", view.op->name,
@@ -85,6 +95,8 @@ Layout partial_over(Layout layout, const std::vector<CutDim>& cut, DimUse use) {
       axes.insert(axes.end(), c.sharding.axes.begin(), c.sharding.axes.end());
     }
   }
+  const std::vector<AxisId> own = axes_of(layout);
+  std::erase_if(axes, [&](AxisId axis) { return std::ranges::count(own, axis) > 0; });
   std::ranges::sort(axes);
   if (!axes.empty()) layout.partial = Partial{.axes = std::move(axes)};
   return layout;

@@ -266,7 +266,9 @@ class PlanCheck {
           const bool index =
               relayouts == &plan->relayouts.inputs && operand < inputs.size() &&
               planned.graph.tensors[inputs[operand].index()].element == Element::Index;
-          if (!index && std::ranges::none_of(steps, moves_batch)) continue;
+          const bool gathered = std::ranges::all_of(
+              steps, [](const RelayoutStep& step) { return step.kind == RelayoutKind::AllGather; });
+          if ((!index || gathered) && std::ranges::none_of(steps, moves_batch)) continue;
           if (!told.insert(planned.patterns[op]).second) continue;
           add("op {}: steps that move {} are not lowered yet", printable(planned.patterns[op]),
               index ? "indices" : "the batch");
@@ -302,6 +304,8 @@ class PlanCheck {
     const Mesh& mesh = plan_.slots.front().mesh;
     for (const AxisId axis : state.optimizer) {
       if (mesh.size(axis) == 1 || std::ranges::count(planned.replica_axes, axis) > 0) continue;
+      // Some weights may be repeated, and others cut: experts.
+      if (std::ranges::count(plan_.batch_axes, axis) > 0) continue;
       add("state: axis {} does not repeat all weights with other samples", mesh.axis(axis).name);
     }
     if (std::set(state.optimizer.begin(), state.optimizer.end()).size() != state.optimizer.size()) {

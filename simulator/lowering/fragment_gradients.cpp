@@ -23,8 +23,7 @@ void FragmentWriter::receive_gradient(const Message& message) {
 }
 
 View FragmentWriter::new_gradient(TensorId tensor) {
-  return new_view("d " + graph().tensors[tensor.index()].name,
-                  shards_.sizes(planned_.tensors[tensor.index()]));
+  return new_tensor("d " + graph().tensors[tensor.index()].name, tensor, BufferElement::Real);
 }
 
 bool FragmentWriter::is_piece(TensorId tensor) const {

@@ -74,10 +74,22 @@ View FragmentWriter::new_output(TensorId tensor) {
   const Tensor& entry = graph().tensors[tensor.index()];
   const std::size_t producer = planned_.producer[tensor.index()];
   // Tensors of repeated blocks share a name, their ops do not.
-  const bool by_op = producer < graph().ops.size() && graph().ops[producer].outputs.size() == 1;
-  return new_view(by_op ? graph().ops[producer].name : entry.name,
-                  shards_.sizes(planned_.tensors[tensor.index()]),
-                  entry.element == Element::Index ? BufferElement::Index : BufferElement::Real);
+  std::string name = entry.name;
+  if (producer < graph().ops.size()) {
+    name = graph().ops[producer].name;
+    if (graph().ops[producer].outputs.size() > 1) {
+      name += entry.name.substr(entry.name.find_last_of('.'));
+    }
+  }
+  return new_tensor(name, tensor,
+                    entry.element == Element::Index ? BufferElement::Index : BufferElement::Real);
+}
+
+View FragmentWriter::new_tensor(const std::string& name, TensorId tensor, BufferElement element) {
+  Extents sizes = shards_.sizes(planned_.tensors[tensor.index()]);
+  const auto dispatch = planned_.dispatch[tensor.index()];
+  if (dispatch) return new_rows(name, *dispatch, sizes.back());
+  return new_view(name, std::move(sizes), element);
 }
 
 View FragmentWriter::weight_view(const WeightOfOp& weight, const Layout& layout) {
@@ -125,7 +137,17 @@ View FragmentWriter::loss_sum() {
   return {*loss_, dense_operand({1}, BufferElement::Double)};
 }
 
-void FragmentWriter::emit(KernelDraft& call) { add_task(call.take()); }
+void FragmentWriter::emit(KernelDraft& call) {
+  count_rows(call);
+  add_task(call.take());
+}
+
+void FragmentWriter::emit_now(KernelDraft& call) {
+  count_rows(call);
+  FragmentTask task = call.take();
+  task.phase = phase();
+  add_task(std::move(task));
+}
 
 void FragmentWriter::add_task(FragmentTask task) {
   task.op = op_;
@@ -195,14 +217,14 @@ View FragmentWriter::input(std::size_t op, std::size_t input, KernelPart phase) 
   return moved_.emplace(key, moved).first->second.view;
 }
 
-FragmentWriter::Output FragmentWriter::start_output(std::size_t op) {
-  const TensorId tensor = graph().ops[op].outputs[0];
+FragmentWriter::Output FragmentWriter::start_output(std::size_t op, std::size_t output) {
+  const TensorId tensor = graph().ops[op].outputs[output];
   const View kept = new_output(tensor);
   set_value(tensor, kept);
-  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::outputs, 0);
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::outputs, output);
   const auto moves =
       std::ranges::count_if(steps, [&](const RelayoutStep& step) { return !is_in_place(step); });
-  Extents sizes = shards_.sizes(layouts(op).outputs[0]);
+  Extents sizes = shards_.sizes(layouts(op).outputs[output]);
   // The first of several moves has read what the last one writes over.
   if (moves == 0 || (moves > 1 && sizes == kept.operand.sizes)) return {kept, kept};
   return {new_view(graph().tensors[tensor.index()].name, std::move(sizes), BufferElement::Real,
@@ -210,14 +232,14 @@ FragmentWriter::Output FragmentWriter::start_output(std::size_t op) {
           kept};
 }
 
-View FragmentWriter::output(std::size_t op) {
-  const TensorId tensor = graph().ops[op].outputs[0];
+View FragmentWriter::output(std::size_t op, std::size_t output) {
+  const TensorId tensor = graph().ops[op].outputs[output];
   // A result that was moved is moved back: it is cut as its gradient is.
-  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::output_gradients, 0);
+  const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::output_gradients, output);
   const View kept = value(tensor);
   if (steps.empty()) return kept;
   const std::string& name = graph().tensors[tensor.index()].name;
-  const View again = new_view(name, shards_.sizes(layouts(op).outputs[0]), BufferElement::Real,
+  const View again = new_view(name, shards_.sizes(layouts(op).outputs[output]), BufferElement::Real,
                               Component::Transfers);
   emit_steps(steps, planned_.tensors[tensor.index()], kept, again, name);
   return again;

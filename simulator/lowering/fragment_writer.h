@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/lowering/routed_rows.h"
 #include "simulator/lowering/view.h"
 
 namespace meshwright {
@@ -42,6 +43,8 @@ class FragmentWriter {
 
   // Uses the draft up.
   void emit(KernelDraft& call);
+  // The same, whatever its part, with what is being written: the forward, or gradients of inputs.
+  void emit_now(KernelDraft& call);
   View new_view(const std::string& name, Extents sizes, BufferElement element = BufferElement::Real,
                 Component component = Component::Activations);
 
@@ -53,9 +56,9 @@ class FragmentWriter {
   struct Output {
     View computed, kept;
   };
-  Output start_output(std::size_t op);
+  Output start_output(std::size_t op, std::size_t output = 0);
   // The result again, as the op's kernel computed it, for its backward.
-  View output(std::size_t op);
+  View output(std::size_t op, std::size_t output = 0);
   void finish_output(std::size_t op, const Output& output);
   // A result that is there already.
   void set_value(TensorId tensor, const View& view);
@@ -81,6 +84,24 @@ class FragmentWriter {
   // What the op's kernel needs while it runs.
   void add_workspace(std::size_t op, const KeptShape& shape, KernelDraft& call);
   void add_workspace(std::size_t op, Bytes bytes, KernelDraft& call);
+
+  // What a dispatch makes of the device's rows.
+  RoutedRows routed_rows(std::size_t dispatch) const {
+    return meshwright::routed_rows(planned_, plan_, placement_, dispatch);
+  }
+  // The dispatch that an op's first input has its rows from.
+  std::size_t dispatch_of(std::size_t op) const {
+    return *planned_.dispatch[planned_.graph.ops[op].inputs[0].index()];
+  }
+  // Rows that a dispatch sent to this device, `columns` numbers each; how many is counted.
+  View new_rows(const std::string& name, std::size_t dispatch, std::int64_t columns,
+                Component component = Component::Activations);
+  // How many rows each sender has for each of the device's experts: [senders, experts].
+  View expert_counts(std::size_t dispatch) const;
+  // Each device along the axes learns what all others have: `own` of each, in `all`.
+  void gather_counts(const View& own, const View& all, const std::vector<AxisId>& axes);
+  // Rows go to the devices of their experts, or back.
+  void exchange_rows(std::size_t dispatch, const View& from, const View& to, bool returns);
 
   // Combines what each device along these axes has of a view, in place.
   void all_reduce(const View& view, const std::vector<AxisId>& axes,
@@ -162,6 +183,10 @@ class FragmentWriter {
   bool moves_gradients(std::size_t op) const;
   void keep_gradient(std::size_t op, std::size_t weight, View view);
   View new_output(TensorId tensor);
+  // In the layout that a tensor is kept in.
+  View new_tensor(const std::string& name, TensorId tensor, BufferElement element);
+  // Marks what of the kernel's operands are rows that are counted, and adds their counts.
+  void count_rows(KernelDraft& call) const;
   void add_task(FragmentTask task);
   FragmentTask transfer_task(Transfer transfer, const View& from, const View& to) const;
   void send(const View& view, const Message& message);
@@ -219,6 +244,7 @@ class FragmentWriter {
   std::map<TensorId, GradientSum> gradients_;
   std::map<std::size_t, View> pieces_;  // by split: the gradient that its pieces are views of
   std::set<Message> received_;
+  std::map<FragmentBufferId, std::size_t> counted_;  // buffers of rows, by their dispatch
 };
 
 }  // namespace meshwright

@@ -48,6 +48,7 @@ class GraphPlanner {
       }
     }
     link_tensors();
+    route_rows();
     lay_out_tensors();
     find_replica_axes();
     return std::move(result_);
@@ -120,6 +121,115 @@ class GraphPlanner {
     }
   }
 
+  void route_rows() {
+    const OpGraph& graph = result_.graph;
+    result_.dispatch.resize(graph.tensors.size());
+    for (std::size_t op = 0; op < graph.ops.size(); ++op) {
+      const GraphOp& entry = graph.ops[op];
+      if (entry.kind == OpKind::Dispatch) {
+        result_.dispatch[entry.outputs[0].index()] = op;
+        carry_partial_gradient(op);
+        check_moves(op);
+        continue;
+      }
+      const auto from =
+          entry.inputs.empty() ? std::nullopt : result_.dispatch[entry.inputs[0].index()];
+      if (!from) continue;
+      check_routed(op, *from);
+      if (entry.kind == OpKind::Combine) {
+        carry_partial(op);
+      } else {
+        result_.dispatch[entry.outputs[0].index()] = from;
+        check_moves(op);
+      }
+    }
+  }
+
+  OpLayouts& layouts_at(std::size_t op) { return result_.planned[result_.planned_of[op]].layouts; }
+
+  // Combining is linear: of partial sums it gives partial sums, and of what they were weighed with
+  // each device has a part of the gradient.
+  void carry_partial(std::size_t combine) {
+    const TensorId rows = result_.graph.ops[combine].inputs[0];
+    const auto& partial = result_.op(result_.producer[rows.index()]).layouts.outputs[0].partial;
+    OpLayouts& layouts = layouts_at(combine);
+    for (Layout* layout : {&layouts.inputs[0], &layouts.outputs[0], &layouts.input_gradients[1]}) {
+      carry(combine, *layout, partial);
+    }
+  }
+
+  void carry(std::size_t op, Layout& layout, const std::optional<Partial>& partial) {
+    if (!partial) return;
+    std::set<AxisId> axes(partial->axes.begin(), partial->axes.end());
+    if (layout.partial) axes.insert(layout.partial->axes.begin(), layout.partial->axes.end());
+    const std::vector<AxisId> cut = axes_of(without_partial(layout));
+    const auto cuts = [&](AxisId axis) { return std::ranges::count(cut, axis) > 0; };
+    if (std::ranges::none_of(axes, cuts)) {
+      layout.partial = Partial{.axes = {axes.begin(), axes.end()}};
+    } else {
+      report_routed(op, "rows of experts that are partial sums are cut by the same axis");
+    }
+  }
+
+  static Layout without_partial(Layout layout) {
+    layout.partial.reset();
+    return layout;
+  }
+
+  void report_routed(std::size_t op, std::string_view what) {
+    std::string problem = fmt::format("op {}: {}", printable(result_.patterns[op]), what);
+    if (std::ranges::count(result_.problems, problem) == 0) result_.problems.push_back(problem);
+  }
+
+  // And so is the sum of the gradients of a token's copies.
+  void carry_partial_gradient(std::size_t dispatch) {
+    const TensorId rows = result_.graph.ops[dispatch].outputs[0];
+    for (const std::size_t reader : result_.readers[rows.index()]) {
+      carry(dispatch, layouts_at(dispatch).input_gradients[0],
+            result_.op(reader).layouts.input_gradients[0].partial);
+    }
+  }
+
+  void check_moves(std::size_t producer) {
+    if (result_.steps(producer, &OpRelayouts::outputs, 0).empty() &&
+        result_.steps(producer, &OpRelayouts::output_gradients, 0).empty()) {
+      return;
+    }
+    report_routed(producer, "rows of experts cannot be moved before they are combined");
+  }
+
+  void check_routed(std::size_t op, std::size_t dispatch) {
+    const GraphOp& entry = result_.graph.ops[op];
+    const auto add = [&](std::string_view what) { report_routed(op, what); };
+    const bool known = entry.kind == OpKind::ExpertMatmul || entry.kind == OpKind::Combine ||
+                       entry.kind == OpKind::Activation || entry.kind == OpKind::GatedActivation;
+    if (!known) add("rows of experts are not lowered yet for this op");
+    if (!result_.steps(op, &OpRelayouts::inputs, 0).empty() ||
+        !result_.steps(op, &OpRelayouts::input_gradients, 0).empty()) {
+      add("rows of experts cannot be moved before they are combined");
+    }
+    if (chunk_of(plan_, op) != chunk_of(plan_, dispatch)) {
+      add("a pipeline cannot be cut between a dispatch and its combine");
+    }
+    if (entry.kind != OpKind::ExpertMatmul) return;
+    const DimLayout& experts = result_.op(op).layouts.weights[0].dims[0];
+    const std::int64_t count = result_.graph.dims[experts.dim.index()].size;
+    if (count % mesh_.size(experts.sharding.axes) != 0) {
+      add(fmt::format("{} experts cannot be shared out equally among {} devices", count,
+                      mesh_.size(experts.sharding.axes)));
+    }
+    std::vector<AxisId> tokens = axes_of(result_.op(dispatch).layouts.inputs[1]);
+    tokens.insert(tokens.end(), plan_.batch_axes.begin(), plan_.batch_axes.end());
+    for (const AxisId axis : experts.sharding.axes) {
+      if (std::ranges::count(tokens, axis) > 0) continue;
+      add(fmt::format("axis {} shares experts out among devices that have the same tokens",
+                      mesh_.axis(axis).name));
+    }
+    if (experts.sharding.axes != result_.expert_axes(dispatch)) {
+      add("all products of one layer's experts must share them out alike");
+    }
+  }
+
   void lay_out_tensors() {
     const OpGraph& graph = result_.graph;
     for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
@@ -148,6 +258,13 @@ class GraphPlanner {
     }
     // A sum of the loss over replicas is the step's business, not the plan's.
     const bool loss = result_.graph.ops[op].kind == OpKind::CrossEntropy;
+    const auto is_combine = [&](std::size_t reader) {
+      return result_.graph.ops[reader].kind == OpKind::Combine;
+    };
+    if (result_.dispatch[tensor.index()] &&
+        std::ranges::all_of(result_.readers[tensor.index()], is_combine)) {
+      return *kept;
+    }
     if (kept->partial && !loss) {
       report(op, "outputs", position, "devices need the sum of what each leaves as", *kept);
     }
@@ -189,6 +306,7 @@ class GraphPlanner {
     const TensorId tensor = result_.graph.ops[op].outputs[output];
     if (!gradients_[tensor.index()]) return;  // of the loss, or nobody needs one
     Layout kept = result_.tensors[tensor.index()];
+    kept.partial.reset();
     const std::vector<AxisId>& partial = *gradients_[tensor.index()];
     if (!partial.empty()) kept.partial = Partial{.axes = partial};
     Layout wanted = result_.op(op).layouts.outputs[output];
@@ -211,6 +329,7 @@ class GraphPlanner {
     const auto left = layout_after(steps, computed);
     auto& partial = gradients_[tensor.index()];
     Layout wanted = result_.tensors[tensor.index()];
+    wanted.partial.reset();
     if (left && !partial) {
       partial = left->partial ? left->partial->axes : std::vector<AxisId>();
     }
@@ -279,6 +398,15 @@ std::vector<AxisId> PlannedGraph::gradient_axes(std::size_t op, std::size_t weig
   std::set<AxisId> axes(pending[op].begin(), pending[op].end());
   if (partial) axes.insert(partial->axes.begin(), partial->axes.end());
   return {axes.begin(), axes.end()};
+}
+
+const std::vector<AxisId>& PlannedGraph::expert_axes(std::size_t dispatch) const {
+  static const std::vector<AxisId> none;
+  for (const std::size_t reader : readers[graph.ops[dispatch].outputs[0].index()]) {
+    if (graph.ops[reader].kind != OpKind::ExpertMatmul) continue;
+    return op(reader).layouts.weights[0].dims[0].sharding.axes;
+  }
+  return none;
 }
 
 const RelayoutSteps& PlannedGraph::steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,

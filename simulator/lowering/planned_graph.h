@@ -33,6 +33,9 @@ struct PlannedGraph {
   std::vector<Layout> tensors;                    // of each tensor: as it is kept between ops
   std::vector<std::size_t> producer;              // of each tensor: its op; ops.size() for inputs
   std::vector<std::vector<std::size_t>> readers;  // of each tensor: ops, in order
+  // Of each tensor: the op that sent its rows to their experts; none: its rows are tokens. Such
+  // rows are not moved until they are combined, and may be partial sums till then.
+  std::vector<std::optional<std::size_t>> dispatch;
   // Of each op: axes over which the gradients of its results are left partial, and so are those
   // that follow from them. A tensor without the batch, such as positions, has such gradients.
   std::vector<std::vector<AxisId>> pending;
@@ -44,6 +47,8 @@ struct PlannedGraph {
   const PlannedOp& op(std::size_t op) const { return planned[planned_of[op]]; }
   // Axes over which devices each have a part of the gradient of an op's weight.
   std::vector<AxisId> gradient_axes(std::size_t op, std::size_t weight) const;
+  // Axes whose devices share out the experts that a dispatch sends rows to.
+  const std::vector<AxisId>& expert_axes(std::size_t dispatch) const;
   // The plan's steps for an operand; none: no steps.
   const RelayoutSteps& steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,
                              std::size_t operand) const;

@@ -63,6 +63,7 @@ class KernelDraft {
     return *this;
   }
   Kernel& kernel() { return kernel_; }
+  const std::vector<FragmentBufferId>& buffers() const { return buffers_; }
   // Uses the draft up.
   FragmentTask take() {
     const KernelPart phase = kernel_.part;

@@ -157,8 +157,9 @@ class BucketCutter {
       bucket.slots.assign(slots.begin(), slots.end());
     }
     for (const AxisId axis : gradient_axes(weights.front())) {
-      (has_axis(planned_.replica_axes, axis) ? bucket.replica_axes : bucket.late_axes)
-          .push_back(axis);
+      const bool samples =
+          has_axis(planned_.replica_axes, axis) || has_axis(plan_.batch_axes, axis);
+      (samples ? bucket.replica_axes : bucket.late_axes).push_back(axis);
     }
     bucket.state_axes = state_axes(weights.front());
     bucket.shards_weights = !plan_.state.weights.empty() && !bucket.state_axes.empty();
@@ -191,14 +192,15 @@ class BucketCutter {
     bucket.count = checked_add(bucket.count, checked_product(bucket.weights.back().sizes));
   }
 
-  // Of devices that hold the same numbers one counts them: the first slot's, and of those along
-  // axes that repeat the weight, other than for other samples, the first.
+  // Of devices that hold the same numbers one counts them: the first slot's, and along axes that do
+  // not repeat the whole model with other samples the first of those that have the same of it.
   bool is_counted(WeightId weight) const {
     if (*slots_[weight.index()].begin() != placement_.slot()) return false;
-    const std::vector<AxisId> cut = axes_of(layout_of(weight));
+    const std::vector<AxisId> cut = axes_of(layout_of(weight)), owners = state_axes(weight);
     for (std::size_t a = 0; a < placement_.mesh().axes().size(); ++a) {
       const AxisId axis(a);
       if (has_axis(planned_.replica_axes, axis) || has_axis(cut, axis)) continue;
+      if (has_axis(owners, axis)) continue;
       if (placement_.coordinates()[a] != 0) return false;
     }
     return true;

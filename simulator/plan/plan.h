@@ -149,6 +149,12 @@ struct Plan {
   // update.
   bool offload_optimizer = false;
   StateAxes state;
+  // Of experts: tokens of a sequence that each has room for, as a multiple of an equal share; later
+  // ones are passed over. None: all that choose it.
+  std::optional<double> expert_capacity = {};
+  // What the fullest of the devices that share experts out is expected to get, by an equal share:
+  // what is simulated. A run counts.
+  double expert_imbalance = 1;
   Bytes bucket = 25_MiB;          // gradients that are reduced together
   bool overlap_gradients = true;  // reduce a bucket as soon as it is complete
   // Where weights are shared out: how many buckets ahead of its first use a bucket's weights are

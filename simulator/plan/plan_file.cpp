@@ -267,6 +267,15 @@ Precision read_precision(const JsonInput& json) {
   return *precision;
 }
 
+double read_factor(const JsonInput& json, double least) {
+  constexpr double kMostTimes = 1e6;
+  const auto factor = json.as<double>();
+  if (!(factor >= least) || factor > kMostTimes) {
+    json.fail_expected(fmt::format("a number from {} to {:.0f}", least, kMostTimes));
+  }
+  return factor;
+}
+
 std::vector<OrderEntry> read_order(const JsonInput& json) {
   std::vector<OrderEntry> order;
   const auto text = json.as<std::string>();
@@ -306,6 +315,8 @@ std::string plan_text(const Plan& plan, const std::vector<Dim>& dims) {
                {"overlap_gradients", plan.overlap_gradients},
                {"prefetch", plan.prefetch},
                {"reshard", plan.reshard}};
+  if (plan.expert_capacity) json["expert_capacity"] = *plan.expert_capacity;
+  if (plan.expert_imbalance != 1) json["expert_imbalance"] = plan.expert_imbalance;
   json["slots"] = json["chunks"] = json["ops"] = json["order"] = Json::array();
   json["recompute"] = segments_json(plan.recompute);
   if (!plan.offload.empty()) json["offload"] = offload_json(plan.offload);
@@ -340,6 +351,12 @@ Plan read_plan(const JsonInput& json, const std::vector<Dim>& dims) {
   plan.overlap_gradients = json.required<bool>("overlap_gradients");
   plan.prefetch = json.at("prefetch").integer(0, kMost);
   plan.reshard = json.required<bool>("reshard");
+  if (const auto capacity = json.find("expert_capacity")) {
+    plan.expert_capacity = read_factor(*capacity, 0.01);
+  }
+  if (const auto imbalance = json.find("expert_imbalance")) {
+    plan.expert_imbalance = read_factor(*imbalance, 1);
+  }
   for (const JsonInput& slot : json.at("slots").elements()) plan.slots.push_back(read_slot(slot));
   for (const JsonInput& chunk : json.at("chunks").elements()) {
     plan.chunks.push_back(read_chunk(chunk));

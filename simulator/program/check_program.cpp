@@ -63,6 +63,7 @@ class ProgramCheck {
     }
     for (std::size_t o = 0; o < operands.size(); ++o) check_operand(t, operands[o], buffers[o]);
     check_ranges(t, program_.kernel(task));
+    check_counts(t, program_.kernel(task));
     check_place(t, program_.kernel(task));
   }
 
@@ -73,6 +74,20 @@ class ProgramCheck {
         add(t, "works on elements {}+{} of operand {}, which are not there", range.first,
             range.count, range.operand);
       }
+    }
+  }
+
+  // Rows from the start of their buffer, without gaps: any number of them that has room may come.
+  void check_counts(std::size_t t, const Kernel& kernel) {
+    const bool counts = kernel.counts && *kernel.counts < kernel.operands.size();
+    if (counts && kernel.operands[*kernel.counts].element != BufferElement::Index) {
+      add(t, "counts rows with what are no indices");
+    }
+    for (const Operand& operand : kernel.operands) {
+      if (!operand.counted) continue;
+      const bool in_rows = operand.offset == 0 && operand.sizes.size() == 2 &&
+                           operand.strides == Extents{operand.sizes[1], 1};
+      if (!counts || !in_rows) add(t, "has rows that nothing counts, or that are none");
     }
   }
 
@@ -128,7 +143,8 @@ class ProgramCheck {
   }
 
   void check_transfer(std::size_t t, const Transfer& transfer, std::span<const BufferId> buffers) {
-    if (buffers.size() != (is_pair(transfer.kind) ? 1 : 2)) {
+    const std::size_t expected = is_pair(transfer.kind) ? 1 : transfer.rows ? 3 : 2;
+    if (buffers.size() != expected) {
       add(t, "has {} buffers", buffers.size());
       return;
     }
@@ -138,6 +154,10 @@ class ProgramCheck {
     }
     if (transfer.source) check_operand(t, *transfer.source, buffers.front());
     if (!transfer.target) return;
+    if (transfer.rows) {
+      check_operand(t, transfer.rows->counts, buffers.back());
+      buffers = buffers.first(2);
+    }
     check_operand(t, *transfer.target, buffers.back());
     for (std::size_t d = 0; d < transfer.target->sizes.size(); ++d) {
       if (transfer.target->sizes[d] > 1 && transfer.target->strides[d] == 0) {

@@ -87,6 +87,7 @@ std::uint64_t work_hash(const Transfer& transfer, Precision precision) {
   hash.add(whole_sizes(transfer));
   if (cuts_source(transfer.kind)) add(hash, transfer.source_cut);
   if (cuts_target(transfer.kind)) add(hash, transfer.target_cut);
+  if (transfer.rows) hash.add(transfer.rows->returns ? 2 : 1);
   return hash.value();
 }
 

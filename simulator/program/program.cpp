@@ -58,6 +58,10 @@ Bytes bytes_of(const Buffer& buffer, Precision precision) {
   return bytes_per_element(buffer.element, precision) * buffer.count;
 }
 
+Bytes expected_bytes_of(const Buffer& buffer, Precision precision) {
+  return bytes_per_element(buffer.element, precision) * buffer.expected.value_or(buffer.count);
+}
+
 std::string program_text(const Program& program) {
   std::string text;
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {

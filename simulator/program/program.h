@@ -39,9 +39,13 @@ struct Buffer {
   // one that last uses them.
   bool persistent = false;
   Space space = Space::Device;  // only copies reach the host's
+  // Of rows that are counted when it runs: elements expected to be in use, `count` being room for
+  // all that can come. Software that allocates what it needs holds these; an arena holds them all.
+  std::optional<std::int64_t> expected = {};
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 Bytes bytes_of(const Buffer& buffer, Precision precision);
+Bytes expected_bytes_of(const Buffer& buffer, Precision precision);
 
 // The place of a task in the one order of all tasks of all devices. Computable for a device alone.
 struct OrderKey {

@@ -166,7 +166,7 @@ std::vector<std::pair<std::string, Bytes>> activations_by_layer(const Program& p
   for (const BufferId id : held_buffers(program, timeline, step, moment)) {
     const Buffer& buffer = program.buffers[id.index()];
     if (buffer.component != Component::Activations || buffer.persistent) continue;
-    const Bytes bytes = bytes_of(buffer, program.precision);
+    const Bytes bytes = expected_bytes_of(buffer, program.precision);
     const std::string layer = layer_of(ops[id.index()]);
     const auto found = std::ranges::find(layers, layer, &std::pair<std::string, Bytes>::first);
     if (layer.empty()) {

@@ -57,6 +57,25 @@ void draw_model(LawCase& c, Draw& draw) {
   c["frozen"] = draw(0, 4) == 0 ? draw(1, 3) : 0;
 }
 
+// How experts are shared out, of the ways that go with the degrees.
+void draw_experts(LawCase& c, Draw& draw) {
+  c["experts"] = 2 * draw(1, 3);
+  c["choices"] = draw(1, 2);
+  c["ep"] = 1;
+  c["etp"] = 0;       // as tp
+  c["capacity"] = 0;  // tenths; 0: all that come
+  const std::int64_t any = draw(0, 1000), times = draw(3, 20), some = draw(0, 3);
+  if (!has_experts(kSmallFamilies.at(static_cast<std::size_t>(c["family"])))) return;
+  if (some == 0) c["capacity"] = times;
+  if (some == 1 && c["sequence_parallel"]) c["etp"] = c["tp"] % 2 == 0 && times % 2 ? 2 : 1;
+  const std::int64_t devices = c["dp"] * c["tp"] / (c["etp"] > 0 ? c["etp"] : c["tp"]);
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t ep = 1; ep <= devices; ++ep) {
+    if (devices % ep == 0 && c["experts"] % ep == 0) degrees.push_back(ep);
+  }
+  if (!degrees.empty()) c["ep"] = degrees[static_cast<std::size_t>(any) % degrees.size()];
+}
+
 SmallModel small_model_of(const LawCase& c) {
   SmallModel model;
   model.family = kSmallFamilies.at(static_cast<std::size_t>(c.at("family")));
@@ -74,9 +93,13 @@ SmallModel small_model_of(const LawCase& c) {
   model.bias = c.at("bias");
   model.parallel = !c.at("serial");
   model.norm_first = !c.at("norm_last");
+  model.experts = c.at("experts");
+  model.choices = c.at("choices");
   model.width = c.at("width") ? c.at("width") : model.kv_heads * model.head_size;
   return model;
 }
+
+double capacity_of(const LawCase& c) { return static_cast<double>(c.at("capacity")) / 10; }
 
 // Gradients of inputs and of weights apart, the latter as late as can be.
 void part_gradients(Plan& plan) {
@@ -166,9 +189,10 @@ LawCase random_law_case(std::uint32_t seed) {
   // Replicas in so many groups, each of which shares the state out by itself.
   c["shard_groups"] = draw(0, 2) == 0 ? draw(2, 3) : 1;
   if (c["shard_groups"] > 1) c["dp"] = c["shard_groups"] * draw(1, 2);
-  while (c["dp"] * c["tp"] * c["pp"] > 16) --c["pp"];
+  while (c["pp"] > 1 && c["dp"] * c["tp"] * c["pp"] > 16) --c["pp"];
   if (c["pp"] == 1) c["chunks"] = 1;
   draw_tensor_form(c, draw);
+  draw_experts(c, draw);
   return c;
 }
 
@@ -215,6 +239,9 @@ std::string choices_of(const LawCase& c) {
   text += fmt::format(",offload={}", kOffload.at(static_cast<std::size_t>(c.at("offload"))));
   text += fmt::format(",tensor={}", kTensorForms.at(static_cast<std::size_t>(c.at("tensor"))));
   if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
+  if (c.at("ep") > 1) text += fmt::format(",ep={}", c.at("ep"));
+  if (c.at("etp") > 0) text += fmt::format(",etp={}", c.at("etp"));
+  if (c.at("capacity") > 0) text += fmt::format(",capacity={}", capacity_of(c));
   if (c.at("shard_groups") > 1) text += fmt::format(",shard={}", c.at("dp") / c.at("shard_groups"));
   return text;
 }
@@ -248,6 +275,7 @@ Plan one_device_plan(const LawCase& law_case, const Model& model) {
   const std::int64_t batch = global_batch_of(law_case);
   PlanChoices choices;
   choices.microbatch = batch;
+  if (law_case.at("capacity") > 0) choices.capacity = capacity_of(law_case);
   return resolve(choices, {batch, kLawSequence, Precision::FP64}, model, test_cluster(),
                  UserCosts(test_cluster()));
 }

@@ -155,9 +155,11 @@ TEST_CASE("a wrong short form names the key") {
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
+  refused("capacity=0", "plan: capacity: expected a number from 0.01 to 1000000, found \"0\"");
+  refused("imbalance=0.9", "plan: imbalance: expected a number from 1 to 1000000, found \"0.9\"");
   refused("pd=2",
-          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, tensor, depth, place, zero, "
-          "shard, microbatch, "
+          "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, etp, capacity, imbalance, "
+          "tensor, depth, place, zero, shard, microbatch, "
           "schedule, virtual_stages, layers, sequence_parallel, recompute, rerun_all, offload, "
           "bucket, overlap, prefetch, reshard, kernels, gradients");
 }

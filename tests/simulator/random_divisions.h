@@ -43,7 +43,7 @@ class RandomDivision {
     decisions.chunks = {{0, graph.ops.size(), 0}};
     decisions.order = one_forward_one_backward(1, 2);
     decisions.ops = ops(decisions.slots.front(), batch);
-    if (draw(0, 2) == 0) decisions.sequence_axis = AxisId(static_cast<std::size_t>(draw(1, 3)));
+    if (draw(0, 2) == 0) decisions.sequence_axes = {AxisId(static_cast<std::size_t>(draw(1, 3)))};
     return make_plan(std::move(decisions), batch, model_, cluster, costs);
   }
 

@@ -12,9 +12,9 @@
 
 namespace meshwright {
 
-inline constexpr std::array<const char*, 12> kSmallFamilies = {
-    "gpt2", "llama",    "mistral", "qwen2", "qwen3",       "gemma",
-    "phi3", "gpt_neox", "opt",     "bloom", "deepseek_v2", "deepseek_v3"};
+inline constexpr std::array<const char*, 15> kSmallFamilies = {
+    "gpt2", "llama", "mistral",     "qwen2",       "qwen3",   "gemma",     "phi3",     "gpt_neox",
+    "opt",  "bloom", "deepseek_v2", "deepseek_v3", "mixtral", "qwen2_moe", "qwen3_moe"};
 
 // A tiny model of any decoder family; a family ignores what it does not have.
 struct SmallModel {
@@ -28,6 +28,7 @@ struct SmallModel {
   bool parallel = true;     // gpt_neox; deepseek: queries are compressed
   bool norm_first = true;   // opt; deepseek: yarn
   std::int64_t width = 16;  // of opt's embeddings; deepseek: of compressed keys and values
+  std::int64_t experts = 4, choices = 2;
 };
 
 // Whether it has head_dim and num_key_value_heads: otherwise heads divide the hidden dimension.
@@ -35,15 +36,31 @@ inline bool is_llama_like(const std::string& family) {
   return family != "gpt2" && family != "gpt_neox" && family != "opt" && family != "bloom";
 }
 
-// Compressed queries, keys and values, and dense layers alone.
+// Whether layers have experts.
+inline bool has_experts(const std::string& family) {
+  return family.starts_with("deepseek") || family == "mixtral" || family.ends_with("_moe");
+}
+
+inline std::string expert_fields(const SmallModel& model) {
+  const bool groups = model.family == "deepseek_v3";
+  return fmt::format(
+      R"(, "num_local_experts": {0}, "num_experts": {0}, "n_routed_experts": {0},)"
+      R"( "num_experts_per_tok": {1}, "moe_intermediate_size": {2}, "norm_topk_prob": {3},)"
+      R"( "shared_expert_intermediate_size": {4}, "n_group": {5}, "topk_group": {6},)"
+      R"( "routed_scaling_factor": 1.5, "first_k_dense_replace": 0)",
+      model.experts, model.choices, model.ffn / 2 + 2, model.bias, model.ffn, groups ? 2 : 1,
+      groups && model.choices == 1 ? 1
+      : groups                     ? 2
+                                   : 1);
+}
+
+// Compressed queries, keys and values.
 inline std::string latent_fields(const SmallModel& model) {
   return fmt::format(
       R"(, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {}, "qk_rope_head_dim": {},)"
-      R"( "v_head_dim": {}, "first_k_dense_replace": {}, "n_routed_experts": 4,)"
-      R"( "num_experts_per_tok": 2, "moe_intermediate_size": 4, "n_group": 1, "topk_group": 1,)"
-      R"( "rope_interleave": {}, "rope_scaling": {})",
+      R"( "v_head_dim": {}, "rope_interleave": {}, "rope_scaling": {})",
       model.parallel ? "7" : "null", model.width, model.head_size, model.head_size / 2,
-      model.head_size - 1, model.layers, model.tied,
+      model.head_size - 1, model.tied,
       model.norm_first ? R"({"type": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 0.2,)"
                          R"( "mscale": 1, "mscale_all_dim": 0.5,)"
                          R"( "original_max_position_embeddings": 8})"
@@ -63,6 +80,7 @@ inline std::string config_of(const SmallModel& model) {
                         model.kv_heads, model.head_size, model.window);
   }
   if (model.family.starts_with("deepseek")) text += latent_fields(model);
+  if (has_experts(model.family)) text += expert_fields(model);
   if (opt) {
     text += fmt::format(R"(, "do_layer_norm_before": {}, "word_embed_proj_dim": {})",
                         model.norm_first, model.width);

@@ -30,12 +30,16 @@ const OpLowering* lowering_of(OpKind kind) {
       return &kConcatLowering;
     case OpKind::CrossEntropy:
       return &kLossLowering;
+    case OpKind::Router:
+      return &kRouterLowering;
+    case OpKind::Dispatch:
+      return &kDispatchLowering;
+    case OpKind::ExpertMatmul:
+      return &kExpertMatmulLowering;
+    case OpKind::Combine:
+      return &kCombineLowering;
     case OpKind::RelativeBias:
     case OpKind::SelectFirst:
-    case OpKind::Router:
-    case OpKind::Dispatch:
-    case OpKind::ExpertMatmul:
-    case OpKind::Combine:
     case OpKind::Generic:
       return nullptr;
   }

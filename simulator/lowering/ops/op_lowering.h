@@ -41,5 +41,9 @@ extern const OpLowering kAddLowering;
 extern const OpLowering kSplitLowering;
 extern const OpLowering kConcatLowering;
 extern const OpLowering kLossLowering;
+extern const OpLowering kRouterLowering;
+extern const OpLowering kDispatchLowering;
+extern const OpLowering kExpertMatmulLowering;
+extern const OpLowering kCombineLowering;
 
 }  // namespace meshwright

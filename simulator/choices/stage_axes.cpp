@@ -1,0 +1,101 @@
+#include "simulator/choices/stage_axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace meshwright {
+namespace {
+
+// Devices of groups of each kind: every axis lies between two of these.
+struct GroupSizes {
+  std::int64_t tensor, all, owners, expert_tensor, experts;
+};
+
+GroupSizes group_sizes(const PlanChoices& choices) {
+  const std::int64_t etp = expert_tensor_degree(choices);
+  return {.tensor = choices.tp,
+          .all = choices.tp * choices.dp,
+          .owners = choices.tp * choices.shard.value_or(choices.dp),
+          .expert_tensor = etp,
+          .experts = etp * choices.ep};
+}
+
+std::set<std::int64_t> ends_of(const GroupSizes& groups) {
+  return {1, groups.tensor, groups.all, groups.owners, groups.expert_tensor, groups.experts};
+}
+
+bool is_routed(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
+  return first >= groups.expert_tensor && end <= groups.experts;
+}
+
+std::string name_of(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
+  const bool routed = is_routed(groups, first, end);
+  if (end <= groups.tensor) {
+    if (routed) return "tp_ep";
+    return end <= groups.expert_tensor && groups.expert_tensor < groups.tensor ? "etp" : "tp";
+  }
+  const bool shared = end <= groups.owners && groups.owners < groups.all;
+  return fmt::format("{}{}", shared ? "shard" : "dp", routed ? "_ep" : "");
+}
+
+}  // namespace
+
+std::int64_t expert_tensor_degree(const PlanChoices& choices) {
+  return choices.etp.value_or(choices.tp);
+}
+
+std::int64_t replicas_sharing_experts(const PlanChoices& choices) {
+  return std::max<std::int64_t>(1, expert_tensor_degree(choices) * choices.ep / choices.tp);
+}
+
+std::optional<std::string> nesting_problem(const PlanChoices& choices) {
+  const GroupSizes groups = group_sizes(choices);
+  if (choices.tp % groups.expert_tensor != 0) {
+    return fmt::format("etp={}: it does not divide tp={}", groups.expert_tensor, choices.tp);
+  }
+  if (groups.all % groups.experts != 0) {
+    return fmt::format("ep={}: etp x ep = {} does not divide dp x tp = {}", choices.ep,
+                       groups.experts, groups.all);
+  }
+  if (choices.shard && choices.dp % *choices.shard != 0) {
+    return fmt::format("shard={}: it does not divide dp={}", *choices.shard, choices.dp);
+  }
+  const std::set<std::int64_t> ends = ends_of(groups);
+  for (auto end = std::next(ends.begin()); end != ends.end(); ++end) {
+    if (*end % *std::prev(end) == 0) continue;
+    return fmt::format("ep={}: groups of {} and of {} devices do not fit into each other",
+                       choices.ep, *std::prev(end), *end);
+  }
+  return std::nullopt;
+}
+
+StageAxes stage_axes(const PlanChoices& choices) {
+  const GroupSizes groups = group_sizes(choices);
+  const std::set<std::int64_t> ends = ends_of(groups);
+  StageAxes stage;
+  const auto add = [&](std::int64_t first, std::int64_t end, std::string name) {
+    const AxisId axis(stage.axes.size());
+    const bool tensor = end <= groups.tensor && name != "dp" && name != "shard";
+    (tensor ? stage.tensor : stage.replicas).push_back(axis);
+    if (!tensor && end <= groups.owners) stage.owners.push_back(axis);
+    if (end > first && is_routed(groups, first, end)) stage.experts.push_back(axis);
+    if (end > first && end <= groups.expert_tensor) stage.expert_tensor.push_back(axis);
+    stage.axes.push_back({std::move(name), end / first});
+  };
+  // Degrees of one have their axis too.
+  if (groups.all == groups.tensor || groups.all == groups.experts)
+    add(groups.all, groups.all, "dp");
+  for (auto end = std::prev(ends.end()); end != ends.begin() && *end > groups.tensor; --end) {
+    add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
+  }
+  if (choices.shard == 1 && choices.dp > 1) add(groups.tensor, groups.tensor, "shard");
+  for (auto end = ends.find(groups.tensor); end != ends.begin(); --end) {
+    add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
+  }
+  if (groups.tensor == 1) add(1, 1, "tp");
+  return stage;
+}
+
+}  // namespace meshwright

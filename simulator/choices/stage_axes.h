@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator/choices/plan_choices.h"
+#include "simulator/layout/mesh.h"
+
+namespace meshwright {
+
+// The axes of a stage's mesh, major to minor: replicas, then devices of tensor parallelism. Either
+// is cut further where groups of other kinds end: replicas that share state out among them, and
+// the same devices regrouped for experts, of which each product's devices stand next to each other,
+// then those that share the experts out.
+struct StageAxes {
+  std::vector<MeshAxis> axes;
+  std::vector<AxisId> replicas, owners, tensor;
+  std::vector<AxisId> experts, expert_tensor;  // what shares out experts, and each one's products
+};
+
+// Devices that share each expert's products out: those of tensor parallelism unless given.
+std::int64_t expert_tensor_degree(const PlanChoices& choices);
+// Neighbouring replicas that share experts out among them.
+std::int64_t replicas_sharing_experts(const PlanChoices& choices);
+// Why the groups do not fit into each other. None: they do.
+std::optional<std::string> nesting_problem(const PlanChoices& choices);
+// Of choices without such a problem.
+StageAxes stage_axes(const PlanChoices& choices);
+
+}  // namespace meshwright
