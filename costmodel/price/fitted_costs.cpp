@@ -8,13 +8,31 @@
 namespace meshwright {
 namespace {
 
-// Of kernels other than attention.
+// Of kernels other than attention. Megatron-Core's router is some twenty small kernels each way,
+// and counting its choices ten (moe/router.py, moe_utils.py, unfused).
 std::int64_t launches_of(const Kernel& kernel, const SoftwarePrices& software) {
+  constexpr std::int64_t kRouter = 20, kCounts = 10;
   if (kernel.kind == KernelKind::Loss) return software.loss_launches;
+  if (kernel.kind == KernelKind::Router) return kRouter;
+  if (kernel.kind == KernelKind::ExpertOrder) return kCounts;
   // A product for each expert, as Transformer Engine launches them.
   if (kernel.kind == KernelKind::ExpertMatmul) return gemm_shape(kernel, Precision::FP32).batch;
   const bool fused = kernel.kind == KernelKind::Add && kernel.part == KernelPart::Forward;
   return fused && software.fused_adds ? 0 : 1;
+}
+
+// Launches that the device waits for. Products of experts are launched on several streams.
+std::int64_t gaps_of(const Kernel& kernel, std::int64_t launches) {
+  return kernel.kind == KernelKind::ExpertMatmul ? 1 : launches;
+}
+
+// Of the memory's bandwidth, what kernels reach on a GPU that bring rows into another order: what
+// SimuMax measured on a B200 (its permute efficiency).
+constexpr double kPermutedShare = 0.5;
+
+bool permutes_rows(KernelKind kind) {
+  return kind == KernelKind::Dispatch || kind == KernelKind::SortRows ||
+         kind == KernelKind::Combine;
 }
 
 }  // namespace
@@ -44,8 +62,11 @@ Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId de
   }
   const Seconds time = kernel_time(kernel, precision, type, by.fit, attention);
   const Seconds launch(by.fit.launch_s);
-  return {.time = launch + Seconds(software_.kernel_gap_s) * static_cast<double>(launches) +
-                  (time - launch) * times_longer(kernel.kind),
+  const double longer = permutes_rows(kernel.kind) && type.multiprocessors
+                            ? by.fit.memory_share / kPermutedShare
+                            : times_longer(kernel.kind);
+  const auto gaps = static_cast<double>(gaps_of(kernel, launches));
+  return {.time = launch + Seconds(software_.kernel_gap_s) * gaps + (time - launch) * longer,
           .origin = by.origin,
           .launches = launches};
 }

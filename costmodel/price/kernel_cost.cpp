@@ -280,6 +280,15 @@ Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType&
   return precision == Precision::FP8 ? product + cast_time(shape, device, fit) : product;
 }
 
+Seconds one_by_one_time(const GemmShape& shape, Precision precision, const DeviceType& device,
+                        const DeviceFit& fit) {
+  const std::int64_t products = std::max<std::int64_t>(shape.batch, 1);
+  GemmShape one = shape;
+  one.batch = 1;
+  one.moved = Bytes(shape.moved.value() / products);
+  return gemm_time(one, precision, device, fit) * static_cast<double>(products);
+}
+
 Seconds benchmarked_gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
                               const DeviceFit& fit) {
   const GemmFit& gemm = gemm_fit(fit, precision);
@@ -345,8 +354,11 @@ AttentionKernel usable_kernel(AttentionKernel wanted, const AttentionShape& a) {
 Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType& device,
                     const DeviceFit& fit, AttentionKernel attention) {
   const Seconds launch(fit.launch_s);
-  if (kernel.kind == KernelKind::Matmul || kernel.kind == KernelKind::ExpertMatmul) {
+  if (kernel.kind == KernelKind::Matmul) {
     return gemm_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
+  }
+  if (kernel.kind == KernelKind::ExpertMatmul) {
+    return one_by_one_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
   }
   if (kernel.kind == KernelKind::Attention) {
     const AttentionShape shape = attention_shape(kernel);

@@ -33,6 +33,10 @@ AttentionShape attention_shape(const Kernel& kernel);
 // How long kernels take on a device, alone. Without the launch, which kernel_time adds.
 Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
                   const DeviceFit& fit);
+// The same with its products one behind the other, as Transformer Engine multiplies by experts:
+// none fills the last wave of the one before.
+Seconds one_by_one_time(const GemmShape& shape, Precision precision, const DeviceType& device,
+                        const DeviceFit& fit);
 // What a benchmark finds that repeats a product a few times: not the clocks of training, but lower
 // ones for products that last.
 Seconds benchmarked_gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,

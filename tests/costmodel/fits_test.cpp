@@ -1,10 +1,13 @@
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/base/csv_input.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
 #include "costmodel/cluster/cluster_name.h"
 #include "costmodel/price/fitted_costs.h"
+#include "costmodel/price/kernel_cost.h"
 #include "tests/bad_files.h"
 #include "tests/costmodel/cluster_examples.h"
 #include "tests/costmodel/cost_examples.h"
@@ -193,6 +196,46 @@ TEST_CASE("sums of the forward may be part of another kernel, a loss may be many
   CHECK(launches(KernelKind::Add, KernelPart::InputGradient) == 1);
   CHECK(launches(KernelKind::Dropout, KernelPart::Forward) == 1);
   CHECK(launches(KernelKind::Loss, KernelPart::Forward) == 7);
+}
+
+// data/published/kernels.csv: 108 shapes of 20 to 256 experts with 77 to 9832 rows each, multiplied
+// as Transformer Engine does, in training.
+TEST_CASE("products of experts take about as long as was measured") {
+  const CsvInput table = CsvInput::read(kData / "published" / "kernels.csv");
+  const Cluster cluster = find_cluster("b200", kData);
+  const DeviceType& device = cluster.node_types.front().device;
+  const Fits fits = read_fits(kData / "fits.json");
+  const DeviceFit& fit = *find_fit(fits, device.name);
+  std::map<KernelPart, std::pair<double, int>> errors;  // sum, count
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, "op") != "grouped_gemm" || table.text(row, "gpu") != "B200") continue;
+    const std::string text = table.text(row, "shape").value();
+    const std::int64_t experts = std::stoll(text), m = table.integer(row, "m").value();
+    const std::int64_t n = table.integer(row, "n").value(), k = table.integer(row, "k").value();
+    const Operand x = dense_operand({experts * m, k}), y = dense_operand({experts * m, n}),
+                  weight = dense_operand({experts, k, n}),
+                  counts = dense_operand({experts}, BufferElement::Index);
+    Kernel kernel{.kind = KernelKind::ExpertMatmul, .operands = {x, weight, counts, y}};
+    if (text.ends_with("bwd_grad_act")) {
+      kernel.part = KernelPart::InputGradient;
+      kernel.operands = {weight, y, counts, x};
+    } else if (text.ends_with("bwd_grad_w")) {
+      kernel.part = KernelPart::WeightGradient;
+      kernel.operands = {x, y, counts, dense_operand({experts, k, n}, BufferElement::Single)};
+    }
+    const double measured =
+        2e-12 * static_cast<double>(experts * m * n * k) / table.number(row, "tflops").value();
+    const Seconds time = kernel_time(kernel, Precision::BF16, device, fit, AttentionKernel::Newest);
+    auto& [sum, count] = errors[kernel.part];
+    sum += std::abs(time.value() / measured - 1);
+    ++count;
+  }
+  REQUIRE(errors.size() == 3);
+  for (const auto& [part, error] : errors) {
+    CAPTURE(to_text(part));
+    CHECK(error.second == 36);
+    CHECK(error.first / error.second < 0.25);
+  }
 }
 
 }  // namespace meshwright
