@@ -1,10 +1,16 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <thread>
 
+#include "executor/process/message_transport.h"
+#include "executor/process/shared_streams.h"
 #include "executor/reduce.h"
 #include "executor/thread_transport.h"
 #include "tests/executor/random_transfers.h"
@@ -24,20 +30,61 @@ void run_flat(Transport& transport, const Transfer& transfer, std::int64_t count
   transport.run(flat(transfer, count, place, offset), Precision::FP32, buffers);
 }
 
+// What connects the devices, each of which is a thread here.
+enum class Network { Threads, SharedMemory };
+
+// The ends of all devices, and how one of them fails all.
+struct Ends {
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::function<void(const std::string&)> fail;
+};
+
+Ends thread_ends(std::size_t devices) {
+  const auto network = std::make_shared<ThreadNetwork>();
+  Ends ends{.fail = [network](const std::string& reason) { network->fail(reason); }};
+  for (std::size_t d = 0; d < devices; ++d) {
+    ends.transports.push_back(network->endpoint(DeviceId(d)));
+  }
+  return ends;
+}
+
+// As processes have them, each with the memory at an address of its own.
+Ends shared_memory_ends(std::size_t devices) {
+  const SharedMemory made = SharedMemory::make(devices);
+  std::vector<std::size_t> all(devices);
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<DeviceId> ids(all.begin(), all.end());
+  std::vector<std::shared_ptr<Links>> links;
+  Ends ends;
+  for (std::size_t d = 0; d < devices; ++d) {
+    auto peers = all;
+    std::erase(peers, d);
+    const auto memory = std::make_shared<const SharedMemory>(
+        SharedMemory::open(::getpid(), made.number(), devices));
+    links.push_back(std::make_shared<Links>(shared_streams(memory, all, d), peers, devices));
+    ends.transports.push_back(std::make_unique<MessageTransport>(
+        ProcessLinks{ids, std::vector(devices, links[d].get()), d}, nullptr));
+  }
+  ends.fail = [links](const std::string& reason) {
+    for (const auto& link : links) link->fail(reason);
+  };
+  return ends;
+}
+
 // One thread per device; a device that throws fails the network.
 template <class Work>
-std::vector<std::string> run_devices(std::size_t devices, Work work) {
-  ThreadNetwork network;
+std::vector<std::string> run_devices(Network network, std::size_t devices, Work work) {
+  const Ends ends =
+      network == Network::Threads ? thread_ends(devices) : shared_memory_ends(devices);
   std::vector<std::string> errors(devices);
   std::vector<std::thread> threads;
   for (std::size_t d = 0; d < devices; ++d) {
     threads.emplace_back([&, d] {
       try {
-        const auto transport = network.endpoint(DeviceId(d));
-        work(d, *transport);
+        work(d, *ends.transports[d]);
       } catch (const std::exception& error) {
         errors[d] = error.what();
-        network.fail("device " + std::to_string(d) + " failed");
+        ends.fail("device " + std::to_string(d) + " failed");
       }
     });
   }
@@ -47,7 +94,8 @@ std::vector<std::string> run_devices(std::size_t devices, Work work) {
 
 }  // namespace
 
-TEST_CASE("collectives among threads do what they are defined to do", "[threads]") {
+TEST_CASE("collectives do what they are defined to do", "[threads]") {
+  const auto network = GENERATE(Network::Threads, Network::SharedMemory);
   for (int seed = 0; seed < cases(60, 1500); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(static_cast<unsigned>(seed));
@@ -62,7 +110,7 @@ TEST_CASE("collectives among threads do what they are defined to do", "[threads]
       fill_buffers(random, all.back());
     }
     std::vector<GroupTransfer> before = all;
-    const auto errors = run_devices(devices, [&](std::size_t d, Transport& transport) {
+    const auto errors = run_devices(network, devices, [&](std::size_t d, Transport& transport) {
       for (GroupTransfer& transfer : all) {
         const auto& group = transfer.transfers[0].group;
         const auto place =
@@ -83,6 +131,7 @@ TEST_CASE("collectives among threads do what they are defined to do", "[threads]
 }
 
 TEST_CASE("what is sent arrives in the receiver's own order of storage", "[threads]") {
+  const auto network = GENERATE(Network::Threads, Network::SharedMemory);
   for (int seed = 0; seed < cases(20, 400); ++seed) {
     CAPTURE(seed);
     std::mt19937 random(static_cast<unsigned>(seed));
@@ -91,7 +140,7 @@ TEST_CASE("what is sent arrives in the receiver's own order of storage", "[threa
     Memory memory = {std::vector<float>(end_of(from)), std::vector<float>(end_of(to))};
     std::iota(memory[0].begin(), memory[0].end(), 1.0f);
     const std::vector<DeviceId> pair = {DeviceId(0), DeviceId(1)};
-    const auto errors = run_devices(2, [&](std::size_t d, Transport& transport) {
+    const auto errors = run_devices(network, 2, [&](std::size_t d, Transport& transport) {
       Transfer transfer{.kind = d == 0 ? TransferKind::Send : TransferKind::Receive, .group = pair};
       (d == 0 ? transfer.source : transfer.target) = d == 0 ? from : to;
       const std::array buffers = {reinterpret_cast<std::byte*>(memory[d].data())};
@@ -104,9 +153,10 @@ TEST_CASE("what is sent arrives in the receiver's own order of storage", "[threa
 }
 
 TEST_CASE("sends do not wait, so neighbours can send to each other first", "[threads]") {
+  const auto network = GENERATE(Network::Threads, Network::SharedMemory);
   constexpr std::size_t devices = 5;
   Memory memory(devices, std::vector<float>(200));
-  const auto errors = run_devices(devices, [&](std::size_t d, Transport& transport) {
+  const auto errors = run_devices(network, devices, [&](std::size_t d, Transport& transport) {
     const DeviceId self(d), next((d + 1) % devices), previous((d + devices - 1) % devices);
     std::fill_n(memory[d].begin(), 100, static_cast<float>(d));
     for (int i = 0; i < 3; ++i) {
@@ -122,9 +172,34 @@ TEST_CASE("sends do not wait, so neighbours can send to each other first", "[thr
   }
 }
 
+TEST_CASE("what is larger than the shared memory goes through it piece by piece", "[threads]") {
+  constexpr std::int64_t count = 1'000'003;  // 4 MB
+  const auto part = [](std::size_t d) { return static_cast<float>(d + 1); };
+  Memory memory;
+  for (std::size_t d = 0; d < 3; ++d) memory.emplace_back(count, part(d));
+  const auto errors =
+      run_devices(Network::SharedMemory, 3, [&](std::size_t d, Transport& transport) {
+        const std::vector<DeviceId> all = {DeviceId(0), DeviceId(1), DeviceId(2)};
+        const DeviceId self(d), next((d + 1) % 3), previous((d + 2) % 3);
+        run_flat(transport, {.group = all}, count, d, memory[d]);
+        run_flat(transport, {.kind = TransferKind::Send, .group = {self, next}}, count, 0,
+                 memory[d]);
+        run_flat(transport, {.kind = TransferKind::Send, .group = {self, next}}, count, 0,
+                 memory[d]);
+        memory[d].assign(memory[d].size(), 0);
+        for (int i = 0; i < 2; ++i) {
+          run_flat(transport, {.kind = TransferKind::Receive, .group = {previous, self}}, count, 1,
+                   memory[d]);
+        }
+      });
+  CHECK(errors == std::vector<std::string>(3));
+  CHECK(memory == Memory(3, std::vector<float>(count, 6.0f)));
+}
+
 TEST_CASE("a device that fails wakes those that wait for it", "[threads]") {
+  const auto network = GENERATE(Network::Threads, Network::SharedMemory);
   Memory memory(3, std::vector<float>(8));
-  const auto errors = run_devices(3, [&](std::size_t d, Transport& transport) {
+  const auto errors = run_devices(network, 3, [&](std::size_t d, Transport& transport) {
     const Transfer all{.group = {DeviceId(0), DeviceId(1), DeviceId(2)}};
     const Transfer receive{.kind = TransferKind::Receive, .group = {DeviceId(2), DeviceId(1)}};
     if (d == 2) throw std::runtime_error("broken");
@@ -134,11 +209,12 @@ TEST_CASE("a device that fails wakes those that wait for it", "[threads]") {
 }
 
 TEST_CASE("transfers that do not match are named", "[threads]") {
-  const auto errors_of = [](Transfer first, std::int64_t count, Transfer second,
-                            std::int64_t other_count) {
+  const auto network = GENERATE(Network::Threads, Network::SharedMemory);
+  const auto errors_of = [&](Transfer first, std::int64_t count, Transfer second,
+                             std::int64_t other_count) {
     Memory memory(2, std::vector<float>(8));
     first.group = second.group = {DeviceId(0), DeviceId(1)};
-    auto errors = run_devices(2, [&](std::size_t d, Transport& transport) {
+    auto errors = run_devices(network, 2, [&](std::size_t d, Transport& transport) {
       run_flat(transport, d == 0 ? first : second, d == 0 ? count : other_count, d, memory[d]);
     });
     std::erase_if(errors, [](const std::string& e) { return e.ends_with("failed") || e.empty(); });

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "executor/process/mailbox.h"
+#include "executor/process/streams.h"
+
+namespace meshwright {
+
+// Messages between this process and others, by their numbers. Sending never waits: what does not
+// go out at once is sent by a thread of its own, which also takes in what comes while the caller
+// computes. A caller that waits moves things itself.
+class Links {
+ public:
+  // `peers` are those that `streams` reach, among so many processes.
+  Links(std::unique_ptr<Streams> streams, std::vector<std::size_t> peers, std::size_t processes);
+  ~Links();
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  void send(std::size_t to, const MessageHead& head, std::span<const std::byte> bytes);
+  // Waits for the channel's next message. Bytes of another number than asked for are dropped: the
+  // head says how many there were.
+  MessageHead receive(std::size_t from, std::uint64_t channel, std::span<std::byte> into);
+  // What waits or comes later throws PeerFailure with this reason, until it is forgotten. The first
+  // reason stays.
+  void fail(const std::string& reason);
+  void forget_failure();
+
+ private:
+  struct Queue {
+    std::deque<std::vector<std::byte>> parts;
+    std::size_t done = 0;  // of the first
+  };
+
+  // Whether anything moved.
+  bool move_all();
+  bool take_in(std::size_t from);
+  bool send_queued(std::size_t to);
+  void queue_rest(std::size_t to, std::span<const std::byte> bytes);
+  void run_background(const std::stop_token& done);
+  void throw_if_failed() const;
+
+  std::unique_ptr<Streams> streams_;
+  std::vector<std::size_t> peers_;
+  std::mutex mutex_;  // guards what follows, and what the streams hold
+  Mailbox mailbox_;
+  std::vector<Queue> queues_;  // by process
+  std::optional<std::string> failure_;
+  std::jthread background_;
+};
+
+}  // namespace meshwright
