@@ -8,18 +8,13 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 
 #include "cli/command.h"
 #include "cli/data_folder.h"
-#include "cli/exit_code.h"
-#include "costmodel/base/input_error.h"
-#include "costmodel/profile/database_error.h"
+#include "cli/ending.h"
+#include "cli/run_processes.h"
 #include "executor/cpu/blas.h"
-#include "executor/device_error.h"
 #include "executor/environment_error.h"
-#include "executor/memory_error.h"
-#include "executor/numerical_error.h"
 
 namespace meshwright {
 namespace {
@@ -88,36 +83,11 @@ int run(int argc, char** argv) {
   try {
     line.run(argc, argv);
     return static_cast<int>(ExitCode::Done);
-  } catch (const UsageError& error) {
-    return report(session, ExitCode::Usage, error.what());
-  } catch (const InputError& error) {
-    return report(session, ExitCode::BadInputFile, error.what());
-  } catch (const DatabaseError& error) {
-    return report(session,
-                  error.kind() == DatabaseError::Kind::Damaged ? ExitCode::DatabaseDamaged
-                                                               : ExitCode::DatabaseUnavailable,
-                  error.what());
-  } catch (const EnvironmentError& error) {
-    return report(session, ExitCode::EnvironmentMissing, error.what());
-  } catch (const MemoryError& error) {
-    return report(session, ExitCode::OutOfMemory, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(session, ExitCode::OutOfMemory, "out of memory");
-  } catch (const NumericalError& error) {
-    return report(session, ExitCode::Numerical, error.what());
-  } catch (const DeviceError& error) {
-    return report(session, ExitCode::DeviceFailed, error.what());
-  } catch (const EndedWith& ended) {
-    return report(session, ended.code(), ended.what());
-  } catch (const EndedBySignal& ended) {
-    return report(session, static_cast<ExitCode>(128 + ended.signal()), ended.what());
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(session, ExitCode::InputOutput,
-                  printable(error.path1().string()) + ": " + error.code().message());
-  } catch (const std::system_error& error) {
-    return report(session, ExitCode::InputOutput, error.what());
-  } catch (const std::exception& error) {
-    return report(session, ExitCode::Internal, std::string("internal error: ") + error.what());
+  } catch (const ToldElsewhere& end) {
+    return end.code();
+  } catch (...) {
+    const Ending ending = ending_of(std::current_exception());
+    return report(session, ending.code, ending.message);
   }
 }
 

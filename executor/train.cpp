@@ -4,7 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <exception>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,35 +24,16 @@ Worker::Clock steady_clock() {
   };
 }
 
-// Times from the first device's start on.
-Timeline joined_timeline(const std::vector<StepRecord>& records) {
-  Timeline timeline;
-  for (const StepRecord& record : records) timeline.devices.push_back(record.timeline);
-  std::optional<Seconds> first, last;
-  for (const DeviceTimeline& device : timeline.devices) {
-    for (const TaskSpan& span : device.tasks) {
-      first = first ? std::min(*first, span.start) : span.start;
-      last = last ? std::max(*last, span.finish) : span.finish;
-    }
-    for (const MemorySample& sample : device.memory) {
-      first = first ? std::min(*first, sample.time) : sample.time;
-    }
-  }
-  if (!last) return timeline;
-  for (DeviceTimeline& device : timeline.devices) {
-    for (TaskSpan& span : device.tasks) span = {span.start - *first, span.finish - *first};
-    for (MemorySample& sample : device.memory) sample.time -= *first;
-  }
-  timeline.step = *last - *first;
-  return timeline;
-}
-
 // What devices have to agree on: whether a step runs, and what it gave.
 class Steps {
  public:
   Steps(std::span<const Program> programs, const RunOptions& options, const DataSource& data,
-        std::stop_token stop, const std::function<void(std::int64_t, const StepResult&)>& progress)
-      : programs_(programs), options_(options), data_(data), stop_(stop), progress_(progress) {}
+        std::stop_token stop, const StepProgress& progress)
+      : programs_(programs),
+        options_(options),
+        data_(data),
+        stop_(stop),
+        results_(programs.size(), progress) {}
 
   // The loss scale of a step, or none when it does not run: the first device that comes decides
   // for all.
@@ -72,10 +53,7 @@ class Steps {
 
   void finish(std::int64_t step, std::size_t device, StepRecord record) {
     const std::lock_guard lock(mutex_);
-    Unfinished& unfinished = unfinished_[step];
-    unfinished.records.resize(programs_.size());
-    unfinished.records[device] = std::move(record);
-    if (++unfinished.devices == programs_.size()) conclude(step);
+    results_.finish(step, device, std::move(record));
   }
 
   // Of the step that was started last.
@@ -86,40 +64,17 @@ class Steps {
   }
 
   // When all devices are done.
-  RunResult take_result() { return std::move(result_); }
+  RunResult take_result() { return results_.take(); }
 
  private:
-  struct Unfinished {
-    std::vector<StepRecord> records;  // by program
-    std::size_t devices = 0;
-  };
-
-  void conclude(std::int64_t step) {
-    const std::vector<StepRecord> records = std::move(unfinished_.at(step).records);
-    unfinished_.erase(step);
-    StepResult result;
-    result_.peaks.clear();
-    for (const StepRecord& record : records) {
-      if (record.loss) result.loss = *record.loss;
-      if (!result.gradient_norm) result.gradient_norm = record.gradient_norm;
-      result_.peaks.push_back(record.peak);
-    }
-    result_.timeline = joined_timeline(records);
-    result.time = result_.timeline.step;
-    result_.steps.push_back(result);
-    if (progress_) progress_(step, result);
-  }
-
   std::span<const Program> programs_;
   const RunOptions& options_;
   const DataSource& data_;
   std::stop_token stop_;
-  const std::function<void(std::int64_t, const StepResult&)>& progress_;
   std::mutex mutex_;  // guards what follows
   bool ended_ = false;
-  std::vector<double> scales_;                     // by step
-  std::map<std::int64_t, Unfinished> unfinished_;  // by step; a device may be steps ahead
-  RunResult result_;
+  std::vector<double> scales_;  // by step
+  StepResults results_;
 };
 
 void run_device(Worker& worker, std::size_t device, StepSettings settings,
@@ -187,8 +142,7 @@ std::vector<std::exception_ptr> run_on_threads(
 
 RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,
                       const RunOptions& options, const Initializer& initializer,
-                      const DataSource& data, std::stop_token stop,
-                      const std::function<void(std::int64_t, const StepResult&)>& progress) {
+                      const DataSource& data, std::stop_token stop, const StepProgress& progress) {
   assert(!programs.empty());
   Steps steps(programs, options, data, stop, progress);
   const Worker::Clock clock = steady_clock();

@@ -1,42 +1,24 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
 #include <stop_token>
-#include <vector>
 
 #include "executor/agreement.h"
 #include "executor/data_source.h"
-#include "executor/global_tensor.h"
 #include "executor/initial_weights.h"
+#include "executor/step_results.h"
 #include "executor/step_settings.h"
 #include "executor/worker.h"
 #include "simulator/program/program.h"
-#include "simulator/program/timeline.h"
 
 namespace meshwright {
-
-struct StepResult {
-  double loss = 0;                      // the mean over the global batch
-  std::optional<double> gradient_norm;  // before clipping
-  Seconds time;                         // from the first device's start to the last one's finish
-};
 
 struct RunOptions {
   std::int64_t steps = 1;
   RunIdentity identity;
   WorkerOptions worker;
   bool keep_weights = false;  // those after the last step are in the result
-};
-
-struct RunResult {
-  std::vector<StepResult> steps;
-  Timeline timeline;         // of the last step, measured
-  std::vector<Bytes> peaks;  // by program
-  GlobalTensors weights;     // after the last step, if asked for
-  GlobalTensors gradients;   // of the last step before clipping, if asked for
 };
 
 // Trains with one thread per program, after all have agreed that they run the same. `settings` hold
@@ -46,6 +28,6 @@ struct RunResult {
 RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,
                       const RunOptions& options, const Initializer& initializer,
                       const DataSource& data, std::stop_token stop = {},
-                      const std::function<void(std::int64_t, const StepResult&)>& progress = {});
+                      const StepProgress& progress = {});
 
 }  // namespace meshwright

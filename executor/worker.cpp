@@ -103,6 +103,7 @@ void Worker::initialize(const Initializer& initializer) {
 
 StepRecord Worker::run_step(const StepSettings& settings) {
   StepRecord record{.timeline = {.device = program_.device}};
+  if (options_.place != nullptr) options_.place->step = settings.step;
   record.timeline.tasks.reserve(program_.tasks.size());
   live_ = {};
   live_on_host_ = {};
@@ -113,6 +114,7 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   }
   record.timeline.memory.push_back({clock_(), live_});
   for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    if (options_.place != nullptr) options_.place->task = t;
     start_lives(t, record);
     const Seconds start = clock_();
     run_task(program_.tasks[t], settings);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
@@ -18,10 +19,17 @@
 
 namespace meshwright {
 
+// Where a device is, for others to read while it runs.
+struct RunPlace {
+  std::atomic<std::int64_t> step = 0;
+  std::atomic<std::size_t> task = 0;
+};
+
 struct WorkerOptions {
   // Memory that is not in use holds NaN, so that a read of it shows in the result; tests have it.
   bool fill_freed = false;
   bool keep_gradients = false;  // those of the last step can be read
+  RunPlace* place = nullptr;    // where it is, if anybody wants to know; must outlive the worker
 };
 
 // What one device knows after a step.

@@ -1,0 +1,102 @@
+#include "cli/run_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/model_option.h"
+#include "cli/profile_option.h"
+#include "cli/software_option.h"
+#include "costmodel/base/input_error.h"
+#include "costmodel/cluster/local_cluster.h"
+#include "costmodel/probe/profile_cluster.h"
+#include "executor/cpu/kernels.h"
+#include "executor/data_source.h"
+#include "executor/host_memory.h"
+#include "simulator/program/check_program.h"
+#include "simulator/report/predict.h"
+
+namespace meshwright {
+namespace {
+
+void check_runnable(const Plan& plan) {
+  if (!has_kernels(plan.precision)) {
+    throw UsageError(fmt::format("precision {}: CPUs run fp32 and fp64", to_text(plan.precision)));
+  }
+  if (plan.kernels != KernelSet::Executor) {
+    throw UsageError(
+        fmt::format("kernels {}: only those named executor run here, others can be "
+                    "simulated",
+                    to_text(plan.kernels)));
+  }
+}
+
+std::int64_t vocabulary_of(const OpGraph& graph, const std::string& model) {
+  const auto tokens = index_limit(graph, "tokens"), labels = index_limit(graph, "labels");
+  if (tokens && labels) return std::min(*tokens, *labels);
+  throw UsageError(
+      fmt::format("--model {}: random tokens need a model with the inputs tokens and labels",
+                  printable(model)));
+}
+
+void check_positions(const OpGraph& graph, const Plan& plan, const std::string& model) {
+  const auto positions = index_limit(graph, "positions");
+  if (!positions || *positions >= plan.sequence) return;
+  throw UsageError(fmt::format("--model {}: has positions for a sequence of {}, not of {}",
+                               printable(model), *positions, plan.sequence));
+}
+
+Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
+                    const Profile& profile) {
+  const std::int64_t devices = devices_needed(asked);
+  constexpr std::int64_t kMostThreads = 256;
+  if (devices > kMostThreads) {
+    throw UsageError(fmt::format("--plan {}: {} devices; one process runs at most {}",
+                                 printable(options.plan.plan), devices, kMostThreads));
+  }
+  return options.profile ? cluster_of_profile(profile, *options.profile, devices)
+                         : local_cluster(devices, total_memory());
+}
+
+}  // namespace
+
+RunPlan::RunPlan(const RunCommandOptions& options, const Session& session) {
+  require_given({{"--model", !options.plan.model.empty()}, {"--plan", !options.plan.plan.empty()}});
+  const Software software = software_from_option(kOwnSoftware, session);
+  const OpGraph graph = model_from_option(options.plan.model, session);
+  const AskedPlan asked = asked_plan(options.plan, graph, software.plan, Precision::FP32);
+  const Profile profile =
+      options.profile ? profile_from_option(*options.profile, session) : Profile{};
+  cluster_ = cluster_for(options, asked, profile);
+  vocabulary_ = vocabulary_of(graph, options.plan.model);
+  model_ = make_model(graph);
+  setting_.emplace(
+      make_setting(model_, cluster_, software, read_fits(session.data / "fits.json"), profile));
+  plan_ = plan_for(asked, options.plan, *setting_, true);
+  identity_ = identity_of(plan_, graph.dims);
+  check_runnable(plan_);
+  check_positions(graph, plan_, options.plan.model);
+}
+
+PreparedRun prepare_run(const RunPlan& run) {
+  Represented all = represent_all(run.model(), run.plan(), run.cluster());
+  if (const auto problems = check_programs(all.programs); !problems.empty()) {
+    throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
+  }
+  PreparedRun prepared;
+  prepared.predicted = play(all, run.plan(), run.setting()).report;
+  prepared.programs = std::move(all.programs);
+  prepared.overheads = overheads_of(run.plan(), run.setting());
+  return prepared;
+}
+
+StepSettings settings_of(const RunCommandOptions& options) {
+  return {.seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};
+}
+
+RunOptions run_options_of(const RunCommandOptions& options, const RunPlan& run) {
+  return {.steps = options.steps, .identity = run.identity()};
+}
+
+}  // namespace meshwright

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "costmodel/base/ids.h"
+#include "executor/process/frame_socket.h"
+#include "executor/worker.h"
+
+namespace meshwright {
+
+// The end of a run's process towards the hub (hub.h). A thread of its own keeps giving signs of
+// life and hears what the hub says; when the run is over for others, it ends this process too, five
+// seconds after it has asked to.
+class Member {
+ public:
+  explicit Member(FrameSocket socket);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  // Where the process is, for the signs of life; none: before its first step.
+  void tell_place(std::function<std::string()> place);
+  // Called when the hub ends the run or wants a step explained: what waits for other processes is
+  // to be given up for this reason. From another thread.
+  void on_call_off(std::function<void(const std::string&)> call_off);
+
+  // As Transport::exchange. Throws PeerFailure when the run was called off.
+  std::vector<std::string> exchange(const std::vector<DeviceId>& group, const std::string& given);
+  void finish_step(std::int64_t step, const StepRecord& record, bool whole);
+  // Why this process ends the run, and with which exit code. Returns when the hub has heard it.
+  void report(int code, const std::string& message);
+  // A step gave numbers that are not finite: all are to run it again to find out why.
+  void ask_to_explain(const std::string& message, std::int64_t step);
+  // Which step is to be run again. None: the run is over. Waits until that is known.
+  std::optional<std::int64_t> step_to_explain();
+  // Says that it is done and waits until all are.
+  void finish();
+
+ private:
+  void listen(const std::stop_token& done);
+  void wait_for_input();
+  void take(const std::string& text);
+  void call_off(const std::string& reason);
+  void send(const std::string& text);
+
+  FrameSocket socket_;
+  FileDescriptor wake_;
+  std::mutex mutex_;  // guards the socket and what follows
+  std::condition_variable changed_;
+  std::function<std::string()> place_;
+  std::function<void(const std::string&)> call_off_;
+  std::vector<std::vector<std::string>> given_;  // at most one
+  std::optional<std::int64_t> explain_;
+  std::optional<std::string> failure_;
+  std::optional<std::chrono::steady_clock::time_point> end_at_;
+  bool ended_ = false;
+  std::jthread listener_;
+};
+
+}  // namespace meshwright

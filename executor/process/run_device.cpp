@@ -1,0 +1,131 @@
+#include "executor/process/run_device.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <nlohmann/json.hpp>
+
+#include "costmodel/base/input_error.h"
+#include "executor/numerical_error.h"
+#include "executor/process/process_network.h"
+#include "simulator/report/trace_file.h"
+
+namespace meshwright {
+namespace {
+
+// The same for all processes of a machine.
+Seconds machine_clock() {
+  struct timespec now {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return Seconds(static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
+}
+
+std::string place_text(const Program& program, const RunPlace& place) {
+  const std::size_t task = place.task;
+  if (task >= program.tasks.size()) return "";
+  const TracedTask traced = traced_task(program, program.tasks[task], {});
+  return fmt::format("step {}, task {} of {} ({} {})", place.step.load(), task,
+                     program.tasks.size(), traced.kind, printable(traced.name));
+}
+
+// What the member calls while the run lasts.
+class Watched {
+ public:
+  Watched(Member& member, ProcessNetwork& network, std::function<std::string()> place)
+      : member_(member) {
+    member_.tell_place(std::move(place));
+    member_.on_call_off([&network](const std::string& reason) { network.fail(reason); });
+  }
+  ~Watched() {
+    member_.on_call_off(nullptr);
+    member_.tell_place(nullptr);
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  Member& member_;
+};
+
+class DeviceRun {
+ public:
+  DeviceRun(Member& member, const ProcessDevice& device, const StepSettings& settings,
+            const RunOptions& options, const DataSource& data)
+      : member_(member),
+        device_(device),
+        settings_(settings),
+        options_(options),
+        data_(data),
+        network_(member, device.devices, device.self),
+        transport_(transport(0)) {
+    options_.worker.place = &place_;
+  }
+
+  void run(const Initializer& initializer) {
+    const Watched watched(member_, network_, [&] { return place_text(device_.program, place_); });
+    agree(device_.program, options_.identity, device_.devices, transport_);
+    Worker worker(device_.program, transport_, data_, machine_clock, options_.worker);
+    try {
+      worker.initialize(initializer);
+      for (std::int64_t step = 0; step < options_.steps; ++step) run_step(worker, step);
+      member_.finish();
+    } catch (const NumericalError& error) {
+      member_.ask_to_explain(error.what(), settings_.step);
+      explain(worker);
+      throw;
+    } catch (const PeerFailure&) {
+      explain(worker);
+      throw;
+    }
+  }
+
+ private:
+  MessageTransport transport(std::uint64_t attempt) {
+    return {network_.links(),
+            [&](const std::vector<DeviceId>& group, const std::string& given) {
+              return member_.exchange(group, given);
+            },
+            attempt};
+  }
+
+  void run_step(Worker& worker, std::int64_t step) {
+    set_step(step);
+    const StepRecord record = worker.run_step(settings_);
+    member_.finish_step(step, record, step + 1 == options_.steps);
+  }
+
+  void set_step(std::int64_t step) {
+    settings_.step = step;
+    const std::int64_t labels = count_labels(data_, device_.program.batch, step);
+    settings_.loss_scale = 1.0 / static_cast<double>(labels);
+  }
+
+  // Where the hub wants to know which kernel gave numbers that are not finite. Throws what that
+  // finds.
+  void explain(Worker& worker) {
+    const auto step = member_.step_to_explain();
+    if (!step) return;
+    network_.forget_failure();
+    set_step(*step);
+    MessageTransport again = transport(1);
+    worker.explain_step(settings_, again);
+  }
+
+  Member& member_;
+  const ProcessDevice& device_;
+  StepSettings settings_;
+  RunOptions options_;
+  const DataSource& data_;
+  RunPlace place_;
+  ProcessNetwork network_;
+  MessageTransport transport_;
+};
+
+}  // namespace
+
+void run_device(Member& member, const ProcessDevice& device, StepSettings settings,
+                const RunOptions& options, const Initializer& initializer, const DataSource& data) {
+  DeviceRun(member, device, settings, options, data).run(initializer);
+}
+
+}  // namespace meshwright

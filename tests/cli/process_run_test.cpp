@@ -1,0 +1,168 @@
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_program.h"
+#include "tests/cli/running_program.h"
+
+using Catch::Contains;
+
+namespace meshwright {
+namespace {
+
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
+
+const std::string kModel = "run --model gpt2-tiny --global-batch 8 --seq 32 ";
+
+// Plans of four devices in which every kind of transfer is run.
+const std::vector<std::string> kPlans = {"dp=2,tp=2", "dp=2,tp=2,zero=1,sequence_parallel=true",
+                                         "dp=4,zero=3", "tp=2,pp=2,microbatch=2",
+                                         "dp=2,pp=2,zero=2,schedule=interleaved,virtual_stages=2"};
+
+Json run_json(const std::string& arguments) {
+  const ProgramOutput output = run_program("--quiet " + kModel + arguments + " --json");
+  INFO(output.err);
+  REQUIRE(output.exit_code == 0);
+  return Json::parse(output.out);
+}
+
+// A run that would take hours, some steps after its start.
+class LongRun : public RunningProgram {
+ public:
+  explicit LongRun(const std::string& arguments = "")
+      : RunningProgram(std::string(MESHWRIGHT_PROGRAM) + " " + kModel +
+                       "--plan dp=2,tp=2 --steps 1000000 --processes 4 " + arguments) {
+    const bool started = comes_true([&] { return err().find("step    3 ") != std::string::npos; });
+    INFO(err());
+    REQUIRE(started);
+    processes = children_of(id());
+    REQUIRE(processes.size() == 4);
+  }
+  std::vector<pid_t> processes;  // by device
+};
+
+// What a process listens at, as the system shows it.
+std::vector<std::string> listening_sockets(pid_t process) {
+  std::set<std::string> own;
+  const std::string folder = "/proc/" + std::to_string(process);
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<std::string> found;
+  for (const char* const table : {"/net/tcp", "/net/tcp6"}) {
+    std::ifstream stream(folder + table);
+    for (std::string line; std::getline(stream, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, skipped, inode;
+      words >> number >> local >> remote >> state;
+      for (int i = 0; i < 5; ++i) words >> skipped;
+      words >> inode;
+      if (state == "0A" && own.contains(inode)) found.push_back(local);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("processes give the losses of threads, bit for bit") {
+  for (const std::string& plan : kPlans) {
+    CAPTURE(plan);
+    const Json threads = run_json("--steps 3 --plan " + plan);
+    const Json processes = run_json("--steps 3 --processes 4 --plan " + plan);
+    CHECK(threads["losses"].get<std::vector<double>>() ==
+          processes["losses"].get<std::vector<double>>());
+    for (const char* const same : {"devices", "peak_bytes", "predicted", "predicted_step_s"}) {
+      CHECK(threads[same] == processes[same]);
+    }
+  }
+}
+
+TEST_CASE("processes write one file of metrics and one trace, as threads do") {
+  const TemporaryFolder folder;
+  const auto files = [&](const std::string& options, const std::string& name) {
+    const auto metrics = folder.path() / (name + ".jsonl"),
+               trace = folder.path() / (name + ".json");
+    run_json("--plan tp=2,pp=2 --steps 2 " + options + " --metrics " + metrics.string() +
+             " --trace " + trace.string());
+    std::vector<Json> lines;
+    std::ifstream stream(metrics);
+    for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
+    for (Json& line : lines) line.erase("step_s");
+    std::vector<std::string> tasks;
+    const Json traced = Json::parse(std::ifstream(trace));
+    for (const Json& event : traced["traceEvents"]) {
+      if (event["ph"] == "X") tasks.push_back(event["pid"].dump() + event["name"].dump());
+    }
+    std::ranges::sort(tasks);
+    return std::pair(lines, tasks);
+  };
+  const auto threads = files("", "threads");
+  CHECK(threads.first.size() == 2);
+  CHECK(threads.second.size() > 100);
+  CHECK(threads == files("--processes 4", "processes"));
+}
+
+TEST_CASE("exit code 40: a process is killed, and the run ends at once with its name") {
+  for (const std::size_t device : {0, 2}) {
+    LongRun run;
+    ::kill(run.processes[device], SIGKILL);
+    CHECK(run.wait(10s) == 40);
+    const std::string name = "meshwright: device " + std::to_string(device) + " (process " +
+                             std::to_string(run.processes[device]) + " on host ";
+    CHECK_THAT(run.err(), Contains(name) && Contains("was killed by signal 9 (Killed); the last "
+                                                     "step it finished is "));
+    CHECK(run.out().empty());
+    CHECK(are_gone(run.processes));
+  }
+}
+
+TEST_CASE("exit code 41: a process that hangs is given up and killed") {
+  LongRun run("--lost-after 3");
+  // Long enough for it to have said where it is.
+  std::this_thread::sleep_for(1500ms);
+  ::kill(run.processes[1], SIGSTOP);
+  CHECK(run.wait(30s) == 41);
+  CHECK_THAT(run.err(), Contains("meshwright: device 1 (process ") &&
+                            Contains("has given no sign of life for 3 s; the last step it ") &&
+                            Contains(", and when last heard of it was at step "));
+  CHECK(are_gone(run.processes));
+}
+
+TEST_CASE("no process is left when the one that watches them ends, however it does") {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    CAPTURE(signal);
+    LongRun run;
+    ::kill(run.id(), signal);
+    CHECK(run.wait(10s) == 128 + signal);
+    CHECK(comes_true([&] { return are_gone(run.processes); }, 5s));
+  }
+}
+
+TEST_CASE("processes of one machine listen to nobody") {
+  LongRun run;
+  for (const pid_t process : run.processes) CHECK(listening_sockets(process).empty());
+  CHECK(listening_sockets(run.id()).empty());
+}
+
+TEST_CASE("what a process finds wrong is said once, with its exit code") {
+  const std::string nan = "--plan dp=2 --steps 5 --learning-rate 1e30";
+  const auto threads = run_program("--quiet " + kModel + nan);
+  const auto processes = run_program("--quiet " + kModel + nan + " --processes 2");
+  CHECK(processes.exit_code == 45);
+  CHECK(processes.out.empty());
+  CHECK_THAT(processes.err,
+             Catch::Matches("meshwright: step 1, device [01]: [^\n]* gave numbers that are not "
+                            "finite from ones that are[^\n]*\n"));
+  CHECK(processes.err.substr(processes.err.find(": ", 12)) ==
+        threads.err.substr(threads.err.find(": ", 12)));
+}
+
+TEST_CASE("a number of processes that the plan does not have is refused") {
+  const auto output = run_program(kModel + "--plan dp=2,tp=2 --processes 3");
+  CHECK(output.exit_code == 2);
+  CHECK(output.err == "meshwright: --processes 3: the plan has 4 devices, and each is a process\n");
+}
+
+}  // namespace meshwright

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/bad_files.h"
+
+namespace meshwright {
+
+// Far beyond what anything here takes on a machine that works.
+inline constexpr std::chrono::seconds kLongWait(60);
+
+// Whether it comes true in time.
+inline bool comes_true(const std::function<bool()>& condition,
+                       std::chrono::milliseconds limit = kLongWait) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+// A command that runs beside the test, and is killed with it.
+class RunningProgram {
+ public:
+  // The words after "exec" are a shell's.
+  explicit RunningProgram(const std::string& command) {
+    const std::string line =
+        "exec " + command + " >" + file("out").string() + " 2>" + file("err").string();
+    id_ = ::fork();
+    if (id_ == 0) {
+      ::setpgid(0, 0);
+      ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+      ::_exit(127);
+    }
+  }
+  ~RunningProgram() {
+    if (!code_) ::kill(-id_, SIGKILL), ::waitpid(id_, nullptr, 0);
+  }
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  pid_t id() const { return id_; }
+  std::string out() const { return text_of(file("out")); }
+  std::string err() const { return text_of(file("err")); }
+
+  // The exit code, 128 + n where signal n ended it. None: it still runs after so long.
+  std::optional<int> wait(std::chrono::milliseconds limit = kLongWait) {
+    comes_true(
+        [&] {
+          int status = 0;
+          if (code_ || ::waitpid(id_, &status, WNOHANG) != id_) return code_.has_value();
+          code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+          return true;
+        },
+        limit);
+    return code_;
+  }
+
+ private:
+  std::filesystem::path file(const char* name) const { return folder_.path() / name; }
+  static std::string text_of(const std::filesystem::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  TemporaryFolder folder_;
+  pid_t id_ = 0;
+  std::optional<int> code_;
+};
+
+// The processes that a process has started and that still run, in the order of their numbers.
+inline std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
+    std::ifstream stream(entry.path() / "stat");
+    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    const auto end = text.rfind(')');  // of the name, which may have any characters
+    if (end == std::string::npos) continue;
+    std::istringstream rest(text.substr(end + 1));
+    char state = 0;
+    pid_t of = 0;
+    if (rest >> state >> of && of == parent && state != 'Z') found.push_back(std::stoi(name));
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+inline bool is_gone(pid_t process) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const auto end = text.rfind(')');
+  return end == std::string::npos || text.substr(end, 3) == ") Z";
+}
+
+inline bool are_gone(const std::vector<pid_t>& processes) {
+  return std::ranges::all_of(processes, is_gone);
+}
+
+}  // namespace meshwright
