@@ -59,15 +59,6 @@ std::string array_text(const OptionGroup& group) {
   return text + "\n)\n";
 }
 
-std::string comment(const std::string& text) {
-  std::string lines = "# ";
-  for (const char c : text) {
-    lines += c;
-    if (c == '\n') lines += "# ";
-  }
-  return lines + '\n';
-}
-
 std::string slurm_text(const Export& what) {
   return fmt::format(
       "#!/usr/bin/env bash\n"
@@ -81,7 +72,7 @@ std::string slurm_text(const Export& what) {
       "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
       "export MASTER_ADDR\n"
       "exec srun bash -c 'NODE_RANK=$SLURM_NODEID exec bash train.sh \"$@\"' train.sh \"$@\"\n",
-      what.launch.nodes, what.launch.devices_per_node, comment(about_text(what)));
+      what.launch.nodes, what.launch.devices_per_node, comment_text(about_text(what)));
 }
 
 std::string mpirun_text(const Export& what) {
@@ -94,7 +85,7 @@ std::string mpirun_text(const Export& what) {
       "export MASTER_ADDR=\"${{HOSTS%%,*}}\"\n"
       "exec mpirun -np {} --host \"$HOSTS\" --map-by ppr:1:node -x MASTER_ADDR \\\n"
       "  bash -c 'NODE_RANK=$OMPI_COMM_WORLD_RANK exec bash train.sh \"$@\"' train.sh \"$@\"\n",
-      comment(about_text(what)), what.launch.nodes, what.launch.nodes);
+      comment_text(about_text(what)), what.launch.nodes, what.launch.nodes);
 }
 
 }  // namespace
@@ -132,9 +123,18 @@ std::variant<LaunchShape, Refusal> launch_shape(const Abilities& abilities,
                      : "its ranks count through tp, then pp, then dp"};
 }
 
+std::string comment_text(const std::string& text) {
+  std::string lines = "# ";
+  for (const char c : text) {
+    lines += c;
+    if (c == '\n') lines += "# ";
+  }
+  return lines + '\n';
+}
+
 std::string node_script(const NodeScript& script) {
   std::string text =
-      fmt::format("#!/usr/bin/env bash\n{}set -euo pipefail\n", comment(script.about));
+      fmt::format("#!/usr/bin/env bash\n{}set -euo pipefail\n", comment_text(script.about));
   for (const auto& [name, about] : script.needs) {
     text += fmt::format(": \"${{{}:?{}}}\"\n", name, about);
   }

@@ -36,6 +36,9 @@ std::vector<ExportedFile> launch_files(const Export& what, const NodeScript& scr
 // The command of the README.
 std::string launch_command(const Export& what);
 
+// Lines that a shell takes no notice of.
+std::string comment_text(const std::string& text);
+
 // First lines of every script and module.
 std::string about_text(const Export& what);
 

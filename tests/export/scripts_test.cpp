@@ -106,6 +106,25 @@ TEST_CASE("other launchers start the same script on every node") {
             .starts_with("mpirun\n-np\n4\n--host\na,b,c,d\n"));
 }
 
+TEST_CASE("our own executor is started with a process for each device") {
+  const ExportBench bench("llama2-7b", "h100:2x8", {64, 2048, Precision::FP32});
+  const ExportTarget& target = target_named("executor");
+  PlanChoices choices = defaults_of(target, Precision::FP32);
+  choices.dp = 16;
+  const TemporaryFolder slurm, mpi;
+  write_files(exported(target, choices, bench.setting, Launcher::Slurm), slurm);
+  CHECK(read(slurm.path() / "train.sbatch")
+            .find("#SBATCH --nodes=2\n#SBATCH --ntasks=16\n#SBATCH --ntasks-per-node=8\n") !=
+        std::string::npos);
+  CHECK(words_of("bash train.sbatch --steps 5", slurm) ==
+        "srun\n--kill-on-bad-exit=1\nbash\ntrain.sh\n--steps\n5\n");
+  write_files(exported(target, choices, bench.setting, Launcher::Mpirun), mpi);
+  CHECK(words_of("bash train_mpi.sh --steps 5", mpi) ==
+        "mpirun\n-np\n16\nbash\ntrain.sh\n--steps\n5\n");
+  CHECK(words_of("HOSTS=a,b bash train_mpi.sh", mpi)
+            .ends_with("mpirun\n-np\n16\n--host\na:8,b:8\nbash\ntrain.sh\n"));
+}
+
 TEST_CASE("a model's name cannot become code or another file's name") {
   const ExportBench plain("llama2-7b", "h100");
   Model model = plain.model;
