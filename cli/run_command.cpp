@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/run_dry.h"
 #include "cli/run_plan.h"
 #include "cli/run_processes.h"
 #include "cli/run_view.h"
@@ -30,17 +31,6 @@ void check_processes(const RunCommandOptions& options, const Plan& plan) {
                                *options.processes, devices));
 }
 
-void show_dry_run(const Session& session, const PreparedRun& prepared) {
-  const std::string text =
-      fmt::format("{} devices, {} tasks on device 0, predicted step {}, memory {}\n",
-                  prepared.programs.size(), prepared.programs[0].tasks.size(),
-                  to_text(prepared.predicted.step), to_text(prepared.predicted.fullest().peak));
-  session.json ? print_json({{"devices", prepared.programs.size()},
-                             {"predicted_step_s", prepared.predicted.step.value()},
-                             {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()}})
-               : print_text(text);
-}
-
 void say_memory(const PreparedRun& prepared, const Session& session) {
   const Bytes needed = memory_needed(prepared.programs), available = available_memory();
   if (!session.quiet) {
@@ -53,8 +43,8 @@ void train(const RunCommandOptions& options, const Session& session) {
   if (const auto place = child_place()) return run_as_process(options, session, *place);
   const RunPlan run(options, session);
   check_processes(options, run.plan());
+  if (options.dry_run) return dry_run(run, session);
   const PreparedRun prepared = prepare_run(run);
-  if (options.dry_run) return show_dry_run(session, prepared);
   if (options.trace) check_writable(*options.trace);
   say_memory(prepared, session);
   StepLog log(options, run, prepared, session);
@@ -98,7 +88,8 @@ void add_run_command(Command& program, Session& session) {
               "Seconds without a sign of life after which a process is given up")
       .with_default()
       .positive();
-  command.flag("--dry-run", options->dry_run, "Plan, check and predict only");
+  command.flag("--dry-run", options->dry_run,
+               "Lower and check the programs of all devices, however many, and predict");
   add_json_option(command, session);
   command.runs([options, &session] { train(*options, session); });
 }

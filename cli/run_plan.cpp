@@ -50,10 +50,11 @@ void check_positions(const OpGraph& graph, const Plan& plan, const std::string& 
 Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
                     const Profile& profile) {
   const std::int64_t devices = devices_needed(asked);
-  constexpr std::int64_t kMostThreads = 256;
-  if (devices > kMostThreads) {
+  // Threads of one process are fewer; others are on machines of their own, or only checked.
+  const std::int64_t most = options.dry_run || options.launched ? 65536 : 256;
+  if (devices > most) {
     throw UsageError(fmt::format("--plan {}: {} devices; one process runs at most {}",
-                                 printable(options.plan.plan), devices, kMostThreads));
+                                 printable(options.plan.plan), devices, most));
   }
   return options.profile ? cluster_of_profile(profile, *options.profile, devices)
                          : local_cluster(devices, total_memory());

@@ -27,6 +27,7 @@ struct RunCommandOptions {
   std::optional<std::int64_t> processes;
   double lost_after = 15;
   bool dry_run = false;
+  bool launched = false;  // as one of several processes, by another program
 };
 
 // A plan that can be run, with what it is for.

@@ -343,9 +343,17 @@ class ProgramCheck {
 
 }  // namespace
 
+std::vector<std::string> check_alone(const Program& program) {
+  Problems problems;
+  ProgramCheck(program, problems).run();
+  return problems;
+}
+
 std::vector<std::string> check_programs(std::span<const Program> programs) {
   Problems problems;
-  for (const Program& program : programs) ProgramCheck(program, problems).run();
+  for (const Program& program : programs) {
+    for (std::string& problem : check_alone(program)) problems.push_back(std::move(problem));
+  }
   check_together(programs, problems);
   return problems;
 }

@@ -15,4 +15,7 @@ namespace meshwright {
 // different lanes that use the same buffer wait for each other; operands lie in their buffers.
 std::vector<std::string> check_programs(std::span<const Program> programs);
 
+// The part of that which concerns one program alone.
+std::vector<std::string> check_alone(const Program& program);
+
 }  // namespace meshwright

@@ -165,4 +165,22 @@ TEST_CASE("a number of processes that the plan does not have is refused") {
   CHECK(output.err == "meshwright: --processes 3: the plan has 4 devices, and each is a process\n");
 }
 
+TEST_CASE("a dry run checks the programs of a thousand devices") {
+  const Json checked =
+      Json::parse(run_program("run --dry-run --json --model gpt2-tiny --seq 32 --global-batch 1024 "
+                              "--plan dp=64,tp=4,pp=4")
+                      .out);
+  CHECK(checked["devices"] == 1024);
+  std::int64_t devices = 0;
+  for (const Json& entry : checked["classes"]) {
+    devices += entry["devices"].get<std::int64_t>();
+    CHECK(entry["tasks"] > 0);
+    CHECK(entry["peak_bytes"] > 0);
+  }
+  CHECK(devices == 1024);
+  CHECK(checked["classes"].size() == 4);  // one for each stage
+  // Each pair of neighbouring stages and each group of an axis.
+  CHECK(checked["groups"] > 1024 / 64 + 1024 / 4);
+}
+
 }  // namespace meshwright

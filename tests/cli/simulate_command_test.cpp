@@ -372,7 +372,7 @@ TEST_CASE("run refuses what cannot run here, and a dry run starts nothing") {
   const ProgramOutput dry =
       run_program("run --model gpt2 --plan dp=4,tp=2,pp=2 --seq 128 --dry-run");
   CHECK(dry.exit_code == 0);
-  CHECK_THAT(dry.out, Contains("16 devices, ") && Contains("predicted step"));
+  CHECK_THAT(dry.out, Contains("16 devices in ") && Contains("predicted step"));
 }
 
 TEST_CASE("a precision that the device lacks is refused with those it has") {
