@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <thread>
 
+#include "cli/library_folders.h"
 #include "cli/session.h"
 #include "costmodel/base/input_error.h"
-#include "executor/benchmark/cpu_target.h"
 #include "executor/benchmark/cuda_loader.h"
 #include "executor/cpu/blas.h"
 #include "executor/host_memory.h"
@@ -31,13 +30,6 @@ std::vector<Precision> usual_precisions(BenchmarkDevice device, bool quick) {
 bool has_precision(BenchmarkDevice device, Precision precision) {
   return device == BenchmarkDevice::Cuda || precision == Precision::FP32 ||
          precision == Precision::FP64;
-}
-
-// Where the CUDA library is: beside a program of a build folder, or where it was installed.
-std::vector<std::filesystem::path> library_folders() {
-  std::error_code unreadable;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", unreadable).parent_path();
-  return {program, (program / MESHWRIGHT_LIBRARIES_FROM_BIN).lexically_normal()};
 }
 
 }  // namespace
@@ -64,10 +56,13 @@ std::unique_ptr<BenchmarkTarget> target_of(const DeviceChoice& choice) {
         library_folders(),
         {.version = MESHWRIGHT_VERSION, .machine = choice.machine, .devices = choice.devices});
   }
-  return std::make_unique<CpuTarget>(
-      choice.machine.value_or(machine_name()),
-      fmt::format("meshwright {}, {}", MESHWRIGHT_VERSION, blas_name()),
-      choice.devices.value_or(std::min<std::int64_t>(core_count(), 16)), total_memory());
+  return std::make_unique<CpuTarget>(cpu_target_of(choice));
+}
+
+CpuTarget cpu_target_of(const DeviceChoice& choice) {
+  return {choice.machine.value_or(machine_name()),
+          fmt::format("meshwright {}, {}", MESHWRIGHT_VERSION, blas_name()),
+          choice.devices.value_or(std::min<std::int64_t>(core_count(), 16)), total_memory()};
 }
 
 BenchmarkScope scope_of(const DeviceChoice& choice, const BenchmarkTarget& target) {

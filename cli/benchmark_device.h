@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/benchmark/benchmark.h"
+#include "executor/benchmark/cpu_target.h"
 
 namespace meshwright {
 
@@ -25,6 +26,7 @@ struct DeviceChoice {
 std::vector<Precision> precisions_of(const DeviceChoice& choice);
 // Throws EnvironmentError if there is no such device.
 std::unique_ptr<BenchmarkTarget> target_of(const DeviceChoice& choice);
+CpuTarget cpu_target_of(const DeviceChoice& choice);
 BenchmarkScope scope_of(const DeviceChoice& choice, const BenchmarkTarget& target);
 // How large messages and copies must be for a bandwidth to show.
 void set_message_sizes(BenchmarkDevice device, BenchmarkSettings& settings);

@@ -11,12 +11,10 @@
 #include "executor/environment_error.h"
 #include "executor/memory_error.h"
 #include "executor/numerical_error.h"
-#include "executor/process/run_failure.h"
 
 namespace meshwright {
-namespace {
 
-ExitCode code_of(const RunFailure& failure) {
+ExitCode exit_code_of(const RunFailure& failure) {
   switch (failure.kind()) {
     case RunFailure::Kind::Died:
       return ExitCode::DeviceFailed;
@@ -31,8 +29,6 @@ ExitCode code_of(const RunFailure& failure) {
   }
   return ExitCode::Internal;
 }
-
-}  // namespace
 
 Ending ending_of(const std::exception_ptr& thrown) {
   try {
@@ -55,7 +51,7 @@ Ending ending_of(const std::exception_ptr& thrown) {
   } catch (const DeviceError& error) {
     return {ExitCode::DeviceFailed, error.what()};
   } catch (const RunFailure& failure) {
-    return {code_of(failure), failure.what()};
+    return {exit_code_of(failure), failure.what()};
   } catch (const EndedWith& ended) {
     return {ended.code(), ended.what()};
   } catch (const EndedBySignal& ended) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/exit_code.h"
+#include "executor/process/run_failure.h"
 
 namespace meshwright {
 
@@ -13,5 +14,6 @@ struct Ending {
   std::string message;
 };
 Ending ending_of(const std::exception_ptr& thrown);
+ExitCode exit_code_of(const RunFailure& failure);
 
 }  // namespace meshwright

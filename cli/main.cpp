@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/data_folder.h"
 #include "cli/ending.h"
-#include "cli/run_processes.h"
+#include "cli/processes.h"
 #include "executor/cpu/blas.h"
 #include "executor/environment_error.h"
 

@@ -4,14 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/processes.h"
 #include "cli/run_dry.h"
 #include "cli/run_plan.h"
-#include "cli/run_processes.h"
 #include "cli/run_view.h"
 #include "executor/data_source.h"
 #include "executor/host_memory.h"
 #include "executor/initial_weights.h"
+#include "executor/process/run_device.h"
 #include "executor/train.h"
+#include "simulator/lowering/lower.h"
 
 namespace meshwright {
 namespace {
@@ -24,11 +26,11 @@ constexpr auto kRunFooter =
     "Example: meshwright run --model gpt2-tiny --plan dp=2,pp=2,zero=1 --global-batch 8 --seq 64 "
     "--steps 3";
 
-void check_processes(const RunCommandOptions& options, const Plan& plan) {
+void check_count(std::int64_t processes, const Plan& plan, const std::string& words) {
   const std::size_t devices = devices_of(plan).size();
-  if (!options.processes || static_cast<std::size_t>(*options.processes) == devices) return;
-  throw UsageError(fmt::format("--processes {}: the plan has {} devices, and each is a process",
-                               *options.processes, devices));
+  if (static_cast<std::size_t>(processes) == devices) return;
+  throw UsageError(
+      fmt::format("{}; the plan has {} devices, and each is a process", words, devices));
 }
 
 void say_memory(const PreparedRun& prepared, const Session& session) {
@@ -39,23 +41,74 @@ void say_memory(const PreparedRun& prepared, const Session& session) {
   check_memory(needed, available);
 }
 
+// The device of a process, until the run's end.
+void train_device(const RunCommandOptions& options, const RunPlan& run, const ProcessPlace& place) {
+  const auto devices = devices_of(run.plan());
+  const Program program = lower(run.model(), run.plan(), devices.at(place.process));
+  run_device(place.member, {program, devices, place.process, place.machines}, settings_of(options),
+             run_options_of(options, run), random_weights(options.seed),
+             RandomTokens(options.seed, run.vocabulary()));
+}
+
+void train_in_child(const RunCommandOptions& options, const Session& session,
+                    const ChildPlace& child) {
+  work_as_child(child, [&](const ProcessPlace& place) {
+    const RunPlan run(options, session);
+    train_device(options, run, place);
+  });
+}
+
+// The first process prints what comes of it.
+void train_in_cluster(RunCommandOptions options, const Session& session,
+                      const LaunchedPlace& launched) {
+  options.launched = true;
+  std::optional<RunPlan> run;
+  std::optional<PreparedRun> prepared;
+  std::optional<StepLog> log;
+  const ProcessWork work = [&](const ProcessPlace& place) {
+    run.emplace(options, session);
+    check_count(static_cast<std::int64_t>(place.count), run->plan(),
+                fmt::format("{} processes were started", place.count));
+    if (place.process == 0) {
+      prepared.emplace(prepare_run(*run));
+      if (options.trace) check_writable(*options.trace);
+      log.emplace(options, *run, *prepared, session);
+    }
+    train_device(options, *run, place);
+  };
+  const StepProgress progress = [&](std::int64_t step, const StepResult& done) {
+    log->add(step, done);
+  };
+  const auto result = work_in_cluster(launched, Seconds(options.lost_after), progress, work);
+  if (result) show_run(options, session, *run, *prepared, *result);
+}
+
+RunResult train_here(const RunCommandOptions& options, const RunPlan& run,
+                     const PreparedRun& prepared, const StepProgress& progress) {
+  if (options.processes) {
+    return watch_processes(prepared.programs.size(), Seconds(options.lost_after), progress);
+  }
+  return run_threads(prepared.programs, settings_of(options), run_options_of(options, run),
+                     random_weights(options.seed), RandomTokens(options.seed, run.vocabulary()), {},
+                     progress);
+}
+
 void train(const RunCommandOptions& options, const Session& session) {
-  if (const auto place = child_place()) return run_as_process(options, session, *place);
+  if (const auto place = child_place()) return train_in_child(options, session, *place);
+  const auto launched = launched_without(options.processes);
+  if (launched && !options.dry_run) return train_in_cluster(options, session, *launched);
   const RunPlan run(options, session);
-  check_processes(options, run.plan());
+  if (options.processes) {
+    check_count(*options.processes, run.plan(), fmt::format("--processes {}", *options.processes));
+  }
   if (options.dry_run) return dry_run(run, session);
   const PreparedRun prepared = prepare_run(run);
   if (options.trace) check_writable(*options.trace);
   say_memory(prepared, session);
   StepLog log(options, run, prepared, session);
-  const StepProgress progress = [&](std::int64_t step, const StepResult& done) {
-    log.add(step, done);
-  };
   const RunResult result =
-      options.processes ? run_in_processes(options, run, progress)
-                        : run_threads(prepared.programs, settings_of(options),
-                                      run_options_of(options, run), random_weights(options.seed),
-                                      RandomTokens(options.seed, run.vocabulary()), {}, progress);
+      train_here(options, run, prepared,
+                 [&](std::int64_t step, const StepResult& done) { log.add(step, done); });
   show_run(options, session, run, prepared, result);
 }
 

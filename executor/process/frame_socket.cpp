@@ -1,6 +1,10 @@
 #include "executor/process/frame_socket.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -76,6 +80,16 @@ bool FrameSocket::take_frame(std::vector<std::string>& frames) {
   frames.push_back(in_.substr(sizeof size, size));
   in_.erase(0, sizeof size + size);
   return true;
+}
+
+bool FrameSocket::is_cut() const {
+  constexpr std::uint32_t kUsualMilliseconds = 2000;  // within which a machine answers
+  struct tcp_info info {};
+  socklen_t size = sizeof info;
+  int kept = 0;  // bytes that the other machine has not said it got
+  return ::getsockopt(number(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+         ::ioctl(number(), SIOCOUTQ, &kept) == 0 && kept > 0 &&
+         info.tcpi_last_ack_recv > kUsualMilliseconds;
 }
 
 }  // namespace meshwright

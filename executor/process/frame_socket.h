@@ -23,6 +23,9 @@ class FrameSocket {
   std::vector<std::string> read();
   // The other end is gone; what it had sent has been read.
   bool is_closed() const { return closed_; }
+  // What was sent does not arrive: the machine at the other end cannot be reached. A process that
+  // only hangs has a machine that says that it got it.
+  bool is_cut() const;
 
  private:
   bool take_frame(std::vector<std::string>& frames);

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <nlohmann/json.hpp>
 
+#include "executor/process/machine.h"
 #include "executor/process/step_record_json.h"
 
 namespace meshwright {
@@ -16,20 +17,11 @@ using Json = nlohmann::json;
 
 constexpr std::chrono::seconds kBetweenBeats(1);
 
-std::vector<std::size_t> indices_of(const Json& group) {
-  return group.get<std::vector<std::size_t>>();
-}
-
 }  // namespace
 
-Hub::Hub(std::vector<DeviceId> devices, HubOptions options, const StepProgress& progress)
-    : devices_(std::move(devices)),
-      options_(std::move(options)),
-      results_(devices_.size(), progress),
-      processes_(devices_.size()) {
-  for (std::size_t p = 0; p < processes_.size(); ++p) {
-    processes_[p].name = fmt::format("device {}", devices_[p].index());
-  }
+Hub::Hub(std::size_t processes, HubOptions options, const StepProgress& progress)
+    : options_(std::move(options)), results_(processes, progress), processes_(processes) {
+  for (std::size_t p = 0; p < processes; ++p) processes_[p].device = DeviceId(p);
 }
 
 void Hub::add(std::size_t process, FrameSocket socket) {
@@ -38,7 +30,6 @@ void Hub::add(std::size_t process, FrameSocket socket) {
 }
 
 RunResult Hub::run() {
-  auto beat = Clock::now();
   for (;;) {
     wait();
     // All that has come is read before anybody counts as silent: this process may itself have been
@@ -46,12 +37,23 @@ RunResult Hub::run() {
     for (std::size_t p = 0; p < processes_.size(); ++p) read(p);
     for (std::size_t p = 0; p < processes_.size(); ++p) check_silence(p);
     if (std::ranges::all_of(processes_, &Process::done)) break;
-    if (Clock::now() < beat) continue;
-    beat = Clock::now() + kBetweenBeats;
-    send_all(R"({"kind":"alive"})");
+    greet();
   }
   send_all(R"({"kind":"end"})");
+  wait_for_leaving(std::chrono::seconds(5));
   return results_.take();
+}
+
+void Hub::greet() {
+  if (Clock::now() < next_greeting_) return;
+  next_greeting_ = Clock::now() + kBetweenBeats;
+  Json greeting = {{"kind", "alive"}, {"name", "the process that watches the run"}, {"words", ""}};
+  if (options_.self) {
+    const Process& self = processes_[*options_.self];
+    greeting["name"] = name_of(self) + ", which watches the run,";
+    greeting["words"] = last_words(self);
+  }
+  send_all(greeting.dump());
 }
 
 void Hub::wait() const {
@@ -73,7 +75,7 @@ void Hub::read(std::size_t process) {
   if (first_) end_with(*first_);
   const std::string how =
       options_.how_ended ? options_.how_ended(process) : "has closed its connection";
-  end_with({RunFailure::Kind::Died, fmt::format("{} {}{}", self.name, how, last_words(self))});
+  end_with({RunFailure::Kind::Died, fmt::format("{} {}{}", name_of(self), how, last_words(self))});
 }
 
 void Hub::take(std::size_t process, const std::string& text) {
@@ -84,17 +86,21 @@ void Hub::take(std::size_t process, const std::string& text) {
     message = Json::parse(text);
     const auto kind = message.at("kind").get<std::string>();
     if (kind == "join") {
-      self.name = fmt::format("device {} (process {} on host {})", devices_[process].index(),
-                              message.at("process").get<std::int64_t>(),
-                              message.at("host").get<std::string>());
+      self.where = fmt::format("process {} on host {}", message.at("process").get<std::int64_t>(),
+                               message.at("host").get<std::string>());
+    } else if (kind == "device") {
+      self.device = DeviceId(message.at("index").get<std::size_t>());
     } else if (kind == "give") {
-      take_given(process, indices_of(message.at("group")), message.at("text"));
+      take_given(process, message.at("text"));
     } else if (kind == "alive") {
       self.at = message.at("at");
+      const Seconds behind = machine_clock() - Seconds(message.at("clock").get<double>());
+      self.behind = self.behind ? std::min(*self.behind, behind) : behind;
     } else if (kind == "step") {
-      self.finished = message.at("step").get<std::int64_t>() + 1;
-      results_.finish(self.finished - 1, process,
-                      record_from(message.at("record"), devices_[process]));
+      take_step(process, message.at("step"), record_from(message.at("record"), self.device));
+    } else if (kind == "unreachable") {
+      end_with({RunFailure::Kind::Network,
+                fmt::format("{}: {}", name_of(self), message.at("message").get<std::string>())});
     } else if (kind == "failed") {
       end_with({RunFailure::Kind::Reported, message.at("message"), message.at("code")});
     } else if (kind == "numbers") {
@@ -104,23 +110,31 @@ void Hub::take(std::size_t process, const std::string& text) {
     }
   } catch (const Json::exception& error) {
     end_with({RunFailure::Kind::Network,
-              fmt::format("{} sent what nobody understands: {}", self.name, error.what())});
+              fmt::format("{} sent what nobody understands: {}", name_of(self), error.what())});
   }
 }
 
-void Hub::take_given(std::size_t process, const std::vector<std::size_t>& group, std::string text) {
-  auto& given = given_[group];
-  given[devices_[process].index()] = std::move(text);
-  if (given.size() < group.size()) return;
-  Json reply = {{"kind", "given"}, {"texts", Json::array()}};
-  for (const std::size_t device : group) reply["texts"].push_back(given.at(device));
-  given_.erase(group);
-  const std::string all = reply.dump();
-  for (std::size_t p = 0; p < processes_.size(); ++p) {
-    if (std::ranges::find(group, devices_[p].index()) != group.end()) {
-      processes_[p].socket->send(all);
+// All times by this process's clock. Processes of one machine have the same one.
+void Hub::take_step(std::size_t process, std::int64_t step, StepRecord record) {
+  Process& self = processes_[process];
+  self.finished = step + 1;
+  constexpr Seconds kMessageTime(0.005);
+  if (self.behind && (*self.behind > kMessageTime || *self.behind < Seconds())) {
+    for (TaskSpan& span : record.timeline.tasks) {
+      span = {span.start + *self.behind, span.finish + *self.behind};
     }
+    for (MemorySample& sample : record.timeline.memory) sample.time += *self.behind;
   }
+  results_.finish(step, process, std::move(record));
+}
+
+void Hub::take_given(std::size_t process, std::string text) {
+  given_[process] = std::move(text);
+  if (given_.size() < processes_.size()) return;
+  Json reply = {{"kind", "given"}, {"texts", Json::array()}};
+  for (auto& [giver, given] : given_) reply["texts"].push_back(std::move(given));
+  given_.clear();
+  send_all(reply.dump());
 }
 
 // The first process that finds such numbers has all run the step again.
@@ -136,23 +150,51 @@ void Hub::check_silence(std::size_t process) {
   const Process& self = processes_[process];
   const std::chrono::duration<double> silent = Clock::now() - self.heard;
   if (self.done || silent.count() < options_.lost_after.value()) return;
-  end_with({RunFailure::Kind::Silent, fmt::format("{} has given no sign of life for {:.0f} s{}",
-                                                  self.name, silent.count(), last_words(self))});
+  const bool cut = self.socket->is_cut();
+  end_with({cut ? RunFailure::Kind::Network : RunFailure::Kind::Silent,
+            fmt::format(
+                "{} {} for {:.0f} s{}", name_of(self),
+                cut ? "cannot be reached and has not been heard of" : "has given no sign of life",
+                silent.count(), last_words(self))});
 }
 
 void Hub::end_with(const RunFailure& failure) {
-  send_all(Json({{"kind", "failed"}, {"message", failure.what()}})
+  send_all(Json({{"kind", "failed"},
+                 {"failure", failure.kind()},
+                 {"code", failure.code()},
+                 {"message", failure.what()}})
                .dump(-1, ' ', false, Json::error_handler_t::replace));
+  wait_for_leaving(std::chrono::milliseconds(300));
   throw failure;
+}
+
+// A connection that is closed with something unread in it may take along what was sent last.
+void Hub::wait_for_leaving(std::chrono::milliseconds limit) {
+  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+    std::vector<struct pollfd> sockets;
+    for (Process& process : processes_) {
+      if (!process.socket || process.socket->is_closed()) continue;
+      process.socket->flush();
+      process.socket->read();
+      sockets.push_back({process.socket->number(), POLLIN, 0});
+    }
+    if (sockets.empty()) return;
+    ::poll(sockets.data(), sockets.size(), 20);
+  }
 }
 
 void Hub::send_all(const std::string& text) {
   for (Process& process : processes_) {
-    if (!process.socket->is_closed()) process.socket->send(text);
+    if (process.socket && !process.socket->is_closed()) process.socket->send(text);
   }
 }
 
-std::string Hub::last_words(const Process& process) const {
+std::string Hub::name_of(const Process& process) {
+  const std::string name = fmt::format("device {}", process.device.index());
+  return process.where.empty() ? name : fmt::format("{} ({})", name, process.where);
+}
+
+std::string Hub::last_words(const Process& process) {
   std::string words = process.finished == 0
                           ? "; it had finished no step"
                           : fmt::format("; the last step it finished is {}", process.finished - 1);

@@ -15,25 +15,35 @@ namespace meshwright {
 
 // What the processes of a run say to the one that watches them, and it to them: JSON objects with a
 // "kind".
-//   from a process: join {host, process}; give {group, text}; alive {at}; step {step, record};
-//                   failed {code, message}; numbers {message, step}; done
-//   to a process:   given {texts}; alive; explain {step}; failed {message}; end
+//   from a process: join {host, process}; device {index}; give {text}; alive {at, clock};
+//                   step {step, record}; failed {code, message}; numbers {message, step};
+//                   unreachable {message}; done
+//   to a process:   given {texts}; alive {name, words}; explain {step};
+//                   failed {failure, code, message}; end
 // A process tells that it is alive every second, and so does the hub.
 
 struct HubOptions {
   Seconds lost_after{15.0};  // without a sign of life
   // How a process ended whose connection is closed, in words after its name.
   std::function<std::string(std::size_t process)> how_ended;
+  // Who watches, where that is one of the processes itself.
+  std::optional<std::size_t> self;
 };
 
 // Watches the processes of a run, hands texts round among them and puts their steps together.
 class Hub {
  public:
-  Hub(std::vector<DeviceId> devices, HubOptions options, const StepProgress& progress);
+  // Of so many processes, numbered from 0.
+  Hub(std::size_t processes, HubOptions options, const StepProgress& progress);
 
-  // A process, with the device of its number.
   void add(std::size_t process, FrameSocket socket);
-  // Until all are done. Throws RunFailure when one is lost or fails, after the others were told.
+  bool has(std::size_t process) const { return processes_[process].socket.has_value(); }
+  // Tells those that are there that it is alive, if it is time to.
+  void greet();
+  // Those that are there are told why nothing comes of it, and it is thrown.
+  [[noreturn]] void end_with(const RunFailure& failure);
+  // With all of them there. Until all are done. Throws RunFailure when one is lost or fails, after
+  // the others were told.
   RunResult run();
 
  private:
@@ -41,27 +51,32 @@ class Hub {
   struct Process {
     std::optional<FrameSocket> socket;
     Clock::time_point heard;
-    std::string name;           // "device 2 (process 17 on host a)"
+    DeviceId device;            // that it has
+    std::string where;          // "process 17 on host a"
     std::string at;             // what it did when it was last heard of
     std::int64_t finished = 0;  // steps
+    // What its clock is behind this process's, and at most the way of a message more.
+    std::optional<Seconds> behind;
     bool done = false;
   };
 
   void wait() const;
   void read(std::size_t process);
   void take(std::size_t process, const std::string& text);
-  void take_given(std::size_t process, const std::vector<std::size_t>& group, std::string text);
+  void take_given(std::size_t process, std::string text);
   void have_explained(std::int64_t step, const std::string& message);
   void check_silence(std::size_t process);
-  [[noreturn]] void end_with(const RunFailure& failure);
+  void take_step(std::size_t process, std::int64_t step, StepRecord record);
+  void wait_for_leaving(std::chrono::milliseconds limit);
   void send_all(const std::string& text);
-  std::string last_words(const Process& process) const;
+  static std::string name_of(const Process& process);
+  static std::string last_words(const Process& process);
 
-  std::vector<DeviceId> devices_;
   HubOptions options_;
   StepResults results_;
   std::vector<Process> processes_;
-  std::map<std::vector<std::size_t>, std::map<std::size_t, std::string>> given_;  // by device
+  std::map<std::size_t, std::string> given_;  // by process, until all have
+  Clock::time_point next_greeting_;
   std::optional<RunFailure> first_;  // that a step is run again to explain
 };
 

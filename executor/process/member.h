@@ -12,6 +12,7 @@
 
 #include "costmodel/base/ids.h"
 #include "executor/process/frame_socket.h"
+#include "executor/process/run_failure.h"
 #include "executor/worker.h"
 
 namespace meshwright {
@@ -21,7 +22,8 @@ namespace meshwright {
 // seconds after it has asked to.
 class Member {
  public:
-  explicit Member(FrameSocket socket);
+  // `lost_after`: how long the hub may be silent; none: as long as it lives.
+  explicit Member(FrameSocket socket, std::optional<Seconds> lost_after = {});
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -32,23 +34,35 @@ class Member {
   // to be given up for this reason. From another thread.
   void on_call_off(std::function<void(const std::string&)> call_off);
 
-  // As Transport::exchange. Throws PeerFailure when the run was called off.
-  std::vector<std::string> exchange(const std::vector<DeviceId>& group, const std::string& given);
+  // Which device it has, if not that of its own number.
+  void tell_device(DeviceId device);
+  // What each process gives, by process. Throws PeerFailure when the run was called off.
+  std::vector<std::string> exchange(const std::string& given);
   void finish_step(std::int64_t step, const StepRecord& record, bool whole);
   // Why this process ends the run, and with which exit code. Returns when the hub has heard it.
   void report(int code, const std::string& message);
   // A step gave numbers that are not finite: all are to run it again to find out why.
   void ask_to_explain(const std::string& message, std::int64_t step);
-  // Which step is to be run again. None: the run is over. Waits until that is known.
-  std::optional<std::int64_t> step_to_explain();
+  // After a transfer was given up for this reason: which step is to be run again. None: the run is
+  // over. Waits until the hub has said that, which it is told if it does not know.
+  std::optional<std::int64_t> step_to_explain(const std::string& reason);
   // Says that it is done and waits until all are.
   void finish();
+
+  // Why the run was called off, and whether the hub said so.
+  struct CallOff {
+    RunFailure failure;
+    bool told = false;
+  };
+  std::optional<CallOff> called_off();
 
  private:
   void listen(const std::stop_token& done);
   void wait_for_input();
   void take(const std::string& text);
-  void call_off(const std::string& reason);
+  void call_off(const CallOff& why);
+  void check_hub();
+  [[noreturn]] void throw_given_up() const;
   void send(const std::string& text);
 
   FrameSocket socket_;
@@ -59,7 +73,10 @@ class Member {
   std::function<void(const std::string&)> call_off_;
   std::vector<std::vector<std::string>> given_;  // at most one
   std::optional<std::int64_t> explain_;
-  std::optional<std::string> failure_;
+  std::optional<CallOff> failure_;
+  std::optional<Seconds> lost_after_;
+  std::string hub_name_ = "the process that watches the run", hub_words_;
+  std::chrono::steady_clock::time_point heard_;
   std::optional<std::chrono::steady_clock::time_point> end_at_;
   bool ended_ = false;
   std::jthread listener_;

@@ -22,8 +22,8 @@ struct ProcessLinks {
 // by whoever has the share, in the order of the group, and so give the bits that threads give.
 class MessageTransport : public Transport {
  public:
-  using Exchange =
-      std::function<std::vector<std::string>(const std::vector<DeviceId>&, std::string)>;
+  // Among all processes.
+  using Exchange = std::function<std::vector<std::string>(const std::string&)>;
 
   // `attempt` tells messages of a step that is run again from those of the first time.
   MessageTransport(ProcessLinks links, Exchange exchange, std::uint64_t attempt = 0);

@@ -1,31 +1,26 @@
 #include "executor/process/run_device.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <nlohmann/json.hpp>
 
 #include "costmodel/base/input_error.h"
+#include "executor/host_memory.h"
 #include "executor/numerical_error.h"
+#include "executor/process/machine.h"
 #include "executor/process/process_network.h"
 #include "simulator/report/trace_file.h"
 
 namespace meshwright {
 namespace {
 
-// The same for all processes of a machine.
-Seconds machine_clock() {
-  struct timespec now {};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return Seconds(static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9);
-}
-
 std::string place_text(const Program& program, const RunPlace& place) {
   const std::size_t task = place.task;
   if (task >= program.tasks.size()) return "";
   const TracedTask traced = traced_task(program, program.tasks[task], {});
-  return fmt::format("step {}, task {} of {} ({} {})", place.step.load(), task,
-                     program.tasks.size(), traced.kind, printable(traced.name));
+  const bool named = traced.task != TaskKind::Kernel;  // "all_reduce gradients" says its kind
+  return fmt::format("step {}, task {} of {} ({}{})", place.step.load(), task, program.tasks.size(),
+                     named ? "" : traced.kind + " ", printable(traced.name));
 }
 
 // What the member calls while the run lasts.
@@ -56,13 +51,15 @@ class DeviceRun {
         settings_(settings),
         options_(options),
         data_(data),
-        network_(member, device.devices, device.self),
+        network_(member, device.devices, device.self, memory_needed({&device.program, 1}),
+                 device.machines),
         transport_(transport(0)) {
     options_.worker.place = &place_;
   }
 
   void run(const Initializer& initializer) {
     const Watched watched(member_, network_, [&] { return place_text(device_.program, place_); });
+    member_.tell_device(device_.program.device);
     agree(device_.program, options_.identity, device_.devices, transport_);
     Worker worker(device_.program, transport_, data_, machine_clock, options_.worker);
     try {
@@ -71,20 +68,17 @@ class DeviceRun {
       member_.finish();
     } catch (const NumericalError& error) {
       member_.ask_to_explain(error.what(), settings_.step);
-      explain(worker);
+      explain(worker, error.what());
       throw;
-    } catch (const PeerFailure&) {
-      explain(worker);
+    } catch (const PeerFailure& failure) {
+      explain(worker, failure.what());
       throw;
     }
   }
 
  private:
   MessageTransport transport(std::uint64_t attempt) {
-    return {network_.links(),
-            [&](const std::vector<DeviceId>& group, const std::string& given) {
-              return member_.exchange(group, given);
-            },
+    return {network_.links(), [&](const std::string& given) { return member_.exchange(given); },
             attempt};
   }
 
@@ -102,8 +96,8 @@ class DeviceRun {
 
   // Where the hub wants to know which kernel gave numbers that are not finite. Throws what that
   // finds.
-  void explain(Worker& worker) {
-    const auto step = member_.step_to_explain();
+  void explain(Worker& worker, const std::string& reason) {
+    const auto step = member_.step_to_explain(reason);
     if (!step) return;
     network_.forget_failure();
     set_step(*step);

@@ -1,5 +1,6 @@
 #include "executor/process/step_record_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace meshwright {
@@ -24,7 +25,9 @@ Json record_json(const StepRecord& record, bool whole) {
                {"memory", Json::array()}};
   const auto& tasks = record.timeline.tasks;
   if (!whole && !tasks.empty()) {
-    json["tasks"].push_back({tasks.front().start.value(), tasks.back().finish.value()});
+    const auto first = std::ranges::min(tasks, {}, &TaskSpan::start);
+    const auto last = std::ranges::max(tasks, {}, &TaskSpan::finish);
+    json["tasks"].push_back({first.start.value(), last.finish.value()});
     return json;
   }
   for (const TaskSpan& span : tasks) {

@@ -162,7 +162,7 @@ TEST_CASE("what a process finds wrong is said once, with its exit code") {
 TEST_CASE("a number of processes that the plan does not have is refused") {
   const auto output = run_program(kModel + "--plan dp=2,tp=2 --processes 3");
   CHECK(output.exit_code == 2);
-  CHECK(output.err == "meshwright: --processes 3: the plan has 4 devices, and each is a process\n");
+  CHECK(output.err == "meshwright: --processes 3; the plan has 4 devices, and each is a process\n");
 }
 
 TEST_CASE("a dry run checks the programs of a thousand devices") {
