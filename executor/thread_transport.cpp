@@ -50,6 +50,8 @@ class ThreadEndpoint : public Transport {
     return network_.exchange(group, device_, std::move(given));
   }
 
+  void give_up(const std::string& reason) override { network_.fail(reason); }
+
  private:
   void send(const Transfer& transfer, Precision precision, std::byte* source) {
     auto& channel = network_.channel_of(transfer.group[0], transfer.group[1]);

@@ -31,6 +31,9 @@ class Transport {
   // What each member of a group gives, by place in the group: short texts, before a run.
   virtual std::vector<std::string> exchange(const std::vector<DeviceId>& group,
                                             std::string given) = 0;
+  // Transfers of this device that wait or come later throw PeerFailure with this reason. From
+  // another thread.
+  virtual void give_up(const std::string& reason) = 0;
 };
 
 }  // namespace meshwright

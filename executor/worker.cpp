@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <thread>
 
 #include "costmodel/base/input_error.h"
 #include "executor/cpu/kernels.h"
 #include "executor/finite.h"
 #include "executor/memory_error.h"
 #include "executor/numerical_error.h"
+#include "executor/waits_across.h"
 #include "executor/weight_shards.h"
 
 namespace meshwright {
@@ -70,6 +75,8 @@ Worker::Worker(const Program& program, Transport& transport, const DataSource& d
       host_arena_(lay_out_arena(program, Space::Host)),
       born_(program.tasks.size()),
       dying_(program.tasks.size()),
+      waits_across_(options.overlap ? waits_across(program, arena_, host_arena_)
+                                    : std::vector<std::optional<std::size_t>>()),
       kept_(kept_buffers(program, options.keep_gradients)),
       memory_(allocate(arena_.peak, program.device)),
       host_memory_(allocate(host_arena_.peak, program.device)) {
@@ -104,7 +111,6 @@ void Worker::initialize(const Initializer& initializer) {
 StepRecord Worker::run_step(const StepSettings& settings) {
   StepRecord record{.timeline = {.device = program_.device}};
   if (options_.place != nullptr) options_.place->step = settings.step;
-  record.timeline.tasks.reserve(program_.tasks.size());
   live_ = {};
   live_on_host_ = {};
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
@@ -113,14 +119,11 @@ StepRecord Worker::run_step(const StepSettings& settings) {
     if (BufferId(b) == program_.loss) fill(BufferId(b), 0);
   }
   record.timeline.memory.push_back({clock_(), live_});
-  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-    if (options_.place != nullptr) options_.place->task = t;
-    start_lives(t, record);
-    const Seconds start = clock_();
-    run_task(program_.tasks[t], settings);
-    record.timeline.tasks.push_back({start, clock_()});
-    check_numbers(program_.tasks[t], settings.step);
-    end_lives(t, record);
+  record.timeline.tasks.resize(program_.tasks.size());
+  if (options_.overlap) {
+    run_overlapped(settings, record);
+  } else {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) run_and_record(t, settings, record);
   }
   assert(record.peak == arena_.peak);
   const auto kept = [&](std::optional<BufferId> id, std::size_t i) -> std::optional<double> {
@@ -132,8 +135,75 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   return record;
 }
 
+// A task is done when its side has come further than it.
+struct Worker::Sides {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::array<std::size_t, 2> next{};  // by side, the task after the last that is done
+  std::exception_ptr failure;         // of the side that failed first
+  std::atomic<bool> failed = false;
+
+  // False: the other side has failed.
+  bool wait_for(bool side, std::size_t task) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return next[side] > task || failure; });
+    return !failure;
+  }
+  void finish(bool side, std::size_t task) {
+    const std::lock_guard lock(mutex);
+    next[side] = task + 1;
+    changed.notify_one();
+  }
+  bool fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex);
+    if (failure) return false;
+    failure = std::move(error);
+    failed = true;
+    changed.notify_one();
+    return true;
+  }
+};
+
+void Worker::run_overlapped(const StepSettings& settings, StepRecord& record) {
+  Sides sides;
+  {
+    const std::jthread transfers([&] { run_side(true, settings, record, sides); });
+    run_side(false, settings, record, sides);
+  }
+  if (sides.failure) std::rethrow_exception(sides.failure);
+}
+
+// Each side runs its tasks in the order of the list, in which no task waits for a later one: so one
+// of the sides can always go on, whatever other devices do.
+void Worker::run_side(bool beside, const StepSettings& settings, StepRecord& record, Sides& sides) {
+  try {
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      if (runs_beside(program_.tasks[t]) != beside) continue;
+      if (waits_across_[t] && !sides.wait_for(!beside, *waits_across_[t])) return;
+      if (sides.failed) return;
+      run_and_record(t, settings, record);
+      sides.finish(beside, t);
+    }
+  } catch (...) {
+    if (sides.fail(std::current_exception()) && !beside) {
+      transport_->give_up("this device failed");
+    }
+  }
+}
+
+void Worker::run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record) {
+  if (options_.place != nullptr) options_.place->task = task;
+  start_lives(task, record);
+  const Seconds start = clock_();
+  run_task(program_.tasks[task], settings);
+  record.timeline.tasks[task] = {start, clock_()};
+  check_numbers(program_.tasks[task], settings.step);
+  end_lives(task, record);
+}
+
 void Worker::start_lives(std::size_t task, StepRecord& record) {
   if (born_[task].empty()) return;
+  const std::lock_guard lock(mutex_);
   for (const BufferId id : born_[task]) {
     use_memory(id, record);
     if (id == program_.loss) fill(id, 0);
@@ -142,6 +212,8 @@ void Worker::start_lives(std::size_t task, StepRecord& record) {
 }
 
 void Worker::end_lives(std::size_t task, StepRecord& record) {
+  if (kept_[task].empty() && dying_[task].empty()) return;
+  const std::lock_guard lock(mutex_);
   for (const BufferId id : kept_[task]) values_[id] = numbers_in(id);
   if (dying_[task].empty()) return;
   for (const BufferId id : dying_[task]) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,7 +30,9 @@ struct WorkerOptions {
   // Memory that is not in use holds NaN, so that a read of it shows in the result; tests have it.
   bool fill_freed = false;
   bool keep_gradients = false;  // those of the last step can be read
-  RunPlace* place = nullptr;    // where it is, if anybody wants to know; must outlive the worker
+  // Transfers run in a thread of their own beside everything else. Not with fill_freed.
+  bool overlap = false;
+  RunPlace* place = nullptr;  // where it is, if anybody wants to know; must outlive the worker
 };
 
 // What one device knows after a step.
@@ -64,10 +67,15 @@ class Worker {
   void put_gradients(GlobalTensors& tensors) const;
 
  private:
+  struct Sides;  // how far each of two threads is
+
   std::byte* start_of(BufferId id) const;
   std::vector<double> numbers_in(BufferId id) const;
   void set_number(BufferId id, std::int64_t index, double value) const;
   void fill(BufferId id, unsigned char byte) const;
+  void run_overlapped(const StepSettings& settings, StepRecord& record);
+  void run_side(bool beside, const StepSettings& settings, StepRecord& record, Sides& sides);
+  void run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record);
   void run_task(const Task& task, const StepSettings& settings) const;
   // What counts rows, row-major.
   std::vector<std::int64_t> counts_in(const Operand& operand, BufferId buffer) const;
@@ -90,9 +98,11 @@ class Worker {
   WorkerOptions options_;
   bool watching_ = false;  // looks at what every kernel writes
   Arena arena_, host_arena_;
-  std::vector<std::vector<BufferId>> born_, dying_;  // by task, buffers that do not persist
+  std::vector<std::vector<BufferId>> born_, dying_;       // by task, buffers that do not persist
+  std::vector<std::optional<std::size_t>> waits_across_;  // by task, where transfers overlap
   std::vector<std::vector<BufferId>> kept_;  // by task, buffers to read after their last use
   std::unique_ptr<std::byte, decltype(&std::free)> memory_, host_memory_;
+  std::mutex mutex_;  // guards what follows, and the record of a step, where transfers overlap
   std::map<BufferId, std::vector<double>> values_;  // of the kept buffers
   ComponentBytes live_;
   Bytes live_on_host_;

@@ -256,4 +256,10 @@ std::vector<std::string> MessageTransport::exchange(const std::vector<DeviceId>&
   return exchange_(given);
 }
 
+void MessageTransport::give_up(const std::string& reason) {
+  for (Links* const links : links_.links) {
+    if (links != nullptr) links->fail(reason);
+  }
+}
+
 }  // namespace meshwright

@@ -31,6 +31,7 @@ class MessageTransport : public Transport {
   void run(const Transfer& transfer, Precision precision,
            std::span<std::byte* const> buffers) override;
   std::vector<std::string> exchange(const std::vector<DeviceId>& group, std::string given) override;
+  void give_up(const std::string& reason) override;
 
  private:
   ProcessLinks links_;

@@ -55,6 +55,7 @@ class DeviceRun {
                  device.machines),
         transport_(transport(0)) {
     options_.worker.place = &place_;
+    options_.worker.overlap = true;
   }
 
   void run(const Initializer& initializer) {
