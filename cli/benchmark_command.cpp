@@ -8,10 +8,12 @@
 #include "cli/benchmark_device.h"
 #include "cli/benchmark_view.h"
 #include "cli/command.h"
+#include "cli/processes.h"
 #include "cli/signal_watch.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/profile/profile_db.h"
 #include "costmodel/profile/profile_file.h"
+#include "executor/benchmark/process_target.h"
 #include "executor/environment_error.h"
 
 namespace meshwright {
@@ -20,7 +22,8 @@ namespace {
 constexpr auto kBenchmarkFooter =
     "Measures kernels, transfers and copies and puts each into the profile as soon as it is known: "
     "what\nis there already is not measured again. --device cpu: the kernels and transfers that "
-    "`run` trains\nwith, threads as devices. --device cuda: this machine's GPUs through cuBLASLt, "
+    "`run` trains\nwith, threads or processes as devices. --device cuda: this machine's GPUs "
+    "through cuBLASLt, "
     "cuDNN, NCCL and\nown kernels; it needs a build with CUDA, a driver and a device, else the "
     "exit "
     "code is 30. Give\neach a profile of its own if it is to be the cluster `here`.\n\n"
@@ -34,6 +37,7 @@ struct BenchmarkOptions {
   DeviceChoice choice;
   bool again = false, strict = false;
   std::optional<double> budget;
+  std::optional<std::int64_t> processes;
 };
 
 constexpr double kQuickBudget = 50, kFullBudget = 900;
@@ -93,26 +97,59 @@ Seconds monotonic_now() {
   return Seconds(std::chrono::duration<double>(now).count());
 }
 
-void measure(const BenchmarkOptions& options, const Session& session) {
-  precisions_of(options.choice);  // refuses before anything is looked for
+// A target that is there: before the profile is made, since without devices there is nothing to put
+// there.
+void measure(const BenchmarkOptions& options, const Session& session, BenchmarkTarget& target) {
   const BenchmarkSettings settings = settings_of(options);
   SignalWatch signals;
-  // Before the profile is made: without devices there is nothing to put there.
-  const std::unique_ptr<BenchmarkTarget> target = target_of(options.choice);
   Store store(options.into);
   ProgressBar bar(!session.quiet);
-  const std::vector<BenchmarkItem> items = benchmark_items(scope_of(options.choice, *target));
+  const std::vector<BenchmarkItem> items = benchmark_items(scope_of(options.choice, target));
   const BenchmarkResult result = run_benchmark(
-      *target, items, settings, store.known(), [&](const Profile& rows) { store.add(rows); },
+      target, items, settings, store.known(), [&](const Profile& rows) { store.add(rows); },
       monotonic_now, signals.token(), [&](const BenchmarkProgress& done) { bar.show(done); });
   bar.end();
   const Profile profile = store.finish();
-  session.json ? print_json(benchmark_json(result, profile, target->provenance()))
-               : print_text(benchmark_text(result, profile, target->provenance()));
+  session.json ? print_json(benchmark_json(result, profile, target.provenance()))
+               : print_text(benchmark_text(result, profile, target.provenance()));
   if (const auto signal = signals.signal()) throw EndedBySignal(*signal);
   if (options.strict && !result.noisy.empty()) {
     throw EnvironmentError(fmt::format("{} readings are too noisy to trust: is the machine busy?",
                                        result.noisy.size()));
+  }
+}
+
+// With processes as devices the first of them measures and prints; the others do as it says.
+ProcessWork process_work(const BenchmarkOptions& options, const Session& session) {
+  return [&](const ProcessPlace& place) {
+    BenchmarkOptions own = options;
+    own.choice.devices = static_cast<std::int64_t>(place.count);
+    ProcessTarget target(cpu_target_of(own.choice), place.member, place.count, place.process,
+                         place.machines);
+    if (place.process > 0) return target.serve();
+    measure(own, session, target);
+    target.finish();
+  };
+}
+
+void benchmark(const BenchmarkOptions& options, const Session& session) {
+  precisions_of(options.choice);  // refuses before anything is looked for
+  constexpr Seconds kLostAfter(15.0);
+  if (const auto place = child_place()) {
+    return work_as_child(*place, process_work(options, session));
+  }
+  const auto launched = launched_without(options.processes);
+  if (launched || options.processes) {
+    if (options.choice.device != BenchmarkDevice::Cpu || options.choice.devices) {
+      throw UsageError("processes are measured with --device cpu and are as many as there are");
+    }
+  }
+  if (launched) {
+    work_in_cluster(*launched, kLostAfter, {}, process_work(options, session));
+  } else if (options.processes) {
+    watch_processes(static_cast<std::size_t>(*options.processes), kLostAfter, {});
+  } else {
+    measure(options, session, *target_of(options.choice));
   }
 }
 
@@ -133,6 +170,11 @@ void add_benchmark_command(Command& program, Session& session) {
       .number("--devices", options->choice.devices,
               "How many (if not given: the cores, up to 16, or all GPUs)")
       .between(1, 256);
+  command
+      .number("--processes", options->processes,
+              "Have so many processes as devices instead of threads; under mpirun or srun those "
+              "that were started")
+      .between(2, 256);
   command.repeated("--precision", options->choice.precisions,
                    "cpu: fp32, fp64 (if not given: both, fp32 with --quick); cuda: bf16, fp8, "
                    "fp32, tf32 (these if not given, bf16 with --quick), fp16, fp64");
@@ -142,7 +184,7 @@ void add_benchmark_command(Command& program, Session& session) {
   add_json_option(command, session);
   command.runs([options, &session] {
     if (options->device == "cuda") options->choice.device = BenchmarkDevice::Cuda;
-    measure(*options, session);
+    benchmark(*options, session);
   });
 }
 

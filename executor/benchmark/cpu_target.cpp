@@ -4,8 +4,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -13,18 +11,12 @@
 #include <mutex>
 #include <thread>
 
-#include "executor/common_rows.h"
+#include "executor/benchmark/transfer_bench.h"
 #include "executor/cpu/kernels.h"
 #include "executor/thread_transport.h"
 
 namespace meshwright {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-Seconds since(Clock::time_point start) {
-  return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
-}
 
 // Of this thread. What a kernel takes alone on its core, also while others want the core.
 Seconds processor_time() {
@@ -96,30 +88,16 @@ struct KernelBench {
   }
 };
 
-// One thread per device of the group, each with its memory; the first one's clock counts. A
-// transfer before the first that is timed brings them together.
-struct TransferBench {
-  Transfer transfer;
-  Bytes bytes;
-  std::vector<std::vector<std::byte>> memory, targets;  // by place; no targets: the memory itself
+// One thread per device of the group; the first one's clock counts.
+struct ThreadsBench {
+  std::vector<DeviceId> group;
+  std::vector<TransferBench> members;
 
-  TransferBench(TransferKind kind, const std::vector<DeviceId>& group, Bytes size)
-      : transfer{.kind = kind, .group = group},
-        bytes(size),
-        memory(group.size(), std::vector<std::byte>(static_cast<std::size_t>(size.value()))) {
-    if (kind == TransferKind::AllToAll) targets = memory;
-  }
-
-  // In place, but for an exchange, which cannot be.
-  Transfer of_member(std::size_t place) const {
-    const Operand whole = dense_operand({bytes.value() / 4});
-    Transfer own = transfer;
-    own.source = own.target = whole;
-    const std::int64_t part = whole.sizes[0] / static_cast<std::int64_t>(memory.size());
-    const Operand own_part = narrowed(whole, 0, part * static_cast<std::int64_t>(place), part);
-    if (own.kind == TransferKind::AllGather) own.source = own_part;
-    if (own.kind == TransferKind::ReduceScatter) own.target = own_part;
-    return own;
+  ThreadsBench(TransferKind kind, const std::vector<DeviceId>& devices, Bytes bytes)
+      : group(devices) {
+    for (std::size_t place = 0; place < group.size(); ++place) {
+      members.emplace_back(kind, group, bytes, place);
+    }
   }
 
   Seconds run(std::int64_t count) {
@@ -129,10 +107,10 @@ struct TransferBench {
     std::mutex guard;
     {
       std::vector<std::jthread> threads;
-      for (std::size_t place = 0; place < memory.size(); ++place) {
+      for (std::size_t place = 0; place < members.size(); ++place) {
         threads.emplace_back([&, place] {
           try {
-            const Seconds mine = run_member(network, place, count);
+            const Seconds mine = members[place].run(*network.endpoint(group[place]), count);
             if (place == 0) time = mine;
           } catch (...) {
             const std::lock_guard lock(guard);
@@ -144,34 +122,6 @@ struct TransferBench {
     }
     if (failure) std::rethrow_exception(failure);
     return time;
-  }
-
-  Seconds run_member(ThreadNetwork& network, std::size_t place, std::int64_t count) {
-    const auto endpoint = network.endpoint(transfer.group[place]);
-    const Transfer own = of_member(place);
-    const std::array buffers = {memory[place].data(),
-                                targets.empty() ? memory[place].data() : targets[place].data()};
-    const auto once = [&] {
-      transfer.kind == TransferKind::Send ? ping(*endpoint, place)
-                                          : endpoint->run(own, Precision::FP32, buffers);
-    };
-    once();
-    const auto start = Clock::now();
-    for (std::int64_t i = 0; i < count; ++i) once();
-    const Seconds time = since(start);
-    return transfer.kind == TransferKind::Send ? time / 2.0 : time;
-  }
-
-  // There and back: two transfers, one way each.
-  void ping(Transport& endpoint, std::size_t place) {
-    for (std::size_t sender = 0; sender < 2; ++sender) {
-      Transfer part = of_member(place);
-      part.kind = sender == place ? TransferKind::Send : TransferKind::Receive;
-      (sender == place ? part.target : part.source).reset();
-      if (sender == 1) std::swap(part.group[0], part.group[1]);
-      const std::array buffers = {memory[place].data()};
-      endpoint.run(part, Precision::FP32, buffers);
-    }
   }
 };
 
@@ -203,7 +153,7 @@ std::optional<Timed> CpuTarget::kernel(const Kernel& kernel, Precision precision
 }
 
 Timed CpuTarget::transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) {
-  const auto bench = std::make_shared<TransferBench>(kind, group, bytes);
+  const auto bench = std::make_shared<ThreadsBench>(kind, group, bytes);
   return [bench](std::int64_t count) { return bench->run(count); };
 }
 

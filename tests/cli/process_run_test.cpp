@@ -183,4 +183,19 @@ TEST_CASE("a dry run checks the programs of a thousand devices") {
   CHECK(checked["groups"] > 1024 / 64 + 1024 / 4);
 }
 
+TEST_CASE("processes are measured as threads are") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "here.db").string();
+  const ProgramOutput output = run_program(
+      "--quiet benchmark --quick --budget 0.5 --processes 2 "
+      "--json --into " +
+      file);
+  INFO(output.err);
+  REQUIRE(output.exit_code == 0);
+  const ProgramOutput shown = run_program("profile show --json " + file);
+  CHECK_THAT(shown.out, Contains("\"link\""));
+  CHECK_THAT(run_program("benchmark --processes 2 --devices 2 --into " + file).err,
+             Contains("are as many as there are"));
+}
+
 }  // namespace meshwright
