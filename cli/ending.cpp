@@ -7,6 +7,7 @@
 #include "cli/session.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/profile/database_error.h"
+#include "executor/agreement.h"
 #include "executor/device_error.h"
 #include "executor/environment_error.h"
 #include "executor/memory_error.h"
@@ -50,6 +51,8 @@ Ending ending_of(const std::exception_ptr& thrown) {
     return {ExitCode::Numerical, error.what()};
   } catch (const DeviceError& error) {
     return {ExitCode::DeviceFailed, error.what()};
+  } catch (const Disagreement& disagreement) {
+    return {ExitCode::Network, disagreement.what()};
   } catch (const RunFailure& failure) {
     return {exit_code_of(failure), failure.what()};
   } catch (const EndedWith& ended) {

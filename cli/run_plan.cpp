@@ -97,7 +97,10 @@ StepSettings settings_of(const RunCommandOptions& options) {
 }
 
 RunOptions run_options_of(const RunCommandOptions& options, const RunPlan& run) {
-  return {.steps = options.steps, .identity = run.identity()};
+  RunIdentity identity = run.identity();
+  identity.settings = fmt::format("{} steps, seed {}, learning rate {}, clip {}", options.steps,
+                                  options.seed, options.learning_rate, options.clip);
+  return {.steps = options.steps, .identity = identity};
 }
 
 }  // namespace meshwright

@@ -21,6 +21,7 @@ Facts facts_of(const Program& program, const RunIdentity& identity) {
   return {{"build", identity.build},
           {"model", identity.model},
           {"plan", identity.plan},
+          {"settings", identity.settings},
           {"precision", std::string(to_text(program.precision))},
           {"batch", fmt::format("{} rows of {} in micro-batches of {}", batch.global_batch,
                                 batch.sequence, batch.micro_batch)}};
@@ -83,9 +84,10 @@ class Comparison {
       const auto other = given[d].at("facts").get<Facts>();
       const auto [mine, theirs] = std::ranges::mismatch(first, other);
       if (mine == first.end()) continue;
-      throw Disagreement(fmt::format("device {} runs another {} than device {}: {} and {}",
-                                     devices_[d].index(), mine->first, devices_[0].index(),
-                                     theirs->second, mine->second));
+      throw Disagreement(
+          fmt::format("device {} runs {} {} than device {}: {} and {}", devices_[d].index(),
+                      mine->first == "settings" ? "with other" : "another", mine->first,
+                      devices_[0].index(), theirs->second, mine->second));
     }
   }
 

@@ -60,7 +60,8 @@ RunIdentity identity_of(const Plan& plan, const std::vector<Dim>& dims) {
   hash.add(plan_text(plan, dims));
   return {.plan = hash.text(),
           .model = fmt::format("{} {}", plan.model.name, plan.model.hash),
-          .build = build_id().value_or("of unknown origin")};
+          .build = build_id().value_or("of unknown origin"),
+          .settings = ""};
 }
 
 }  // namespace meshwright

@@ -12,7 +12,8 @@ namespace meshwright {
 struct RunIdentity {
   std::string plan;
   std::string model;
-  std::string build;  // of the program that runs it
+  std::string build;     // of the program that runs it
+  std::string settings;  // what it was told besides, such as seed and learning rate
 };
 // Of a plan for a model with these dimensions.
 RunIdentity identity_of(const Plan& plan, const std::vector<Dim>& dims);

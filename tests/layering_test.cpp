@@ -44,6 +44,7 @@ const std::vector<LibraryRule> kLibraries = {
     {"toml11", {"toml"}, {"import/plan/toml_settings.cpp"}},
     {"yaml-cpp", {"yaml-cpp/"}, {"import/plan/yaml_settings.cpp"}},
     {"CUDA", {"cuda", "cublas", "cudnn", "nccl"}, {"executor/cuda/"}},
+    {"MPI", {"mpi.h"}, {"executor/mpi/"}},
 };
 
 // Which other folders of its module a folder may include from: only ones further up in the list, so

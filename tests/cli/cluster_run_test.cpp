@@ -207,6 +207,17 @@ TEST_CASE("exit code 42: a cut between two hosts ends the run on both sides") {
          err.find("meshwright: device 3 (") != std::string::npos));
 }
 
+TEST_CASE("exit code 42: processes that were told different things do not start") {
+  const TemporaryFolder folder;
+  RunningProgram run("env SLURM_SUBMIT_DIR=" + folder.path().string() +
+                     " " MESHWRIGHT_SRUN " -n 4 sh -c '" + kRun +
+                     "--plan dp=2,tp=2 --steps 2 --seed $((SLURM_PROCID == 3))'");
+  CHECK(run.wait() == 42);
+  CHECK_THAT(run.err(),
+             Catch::Matches("meshwright: device 3 runs with other settings than device 0: 2 steps, "
+                            "seed 1, [^\n]* and 2 steps, seed 0, [^\n]*\n"));
+}
+
 TEST_CASE("as many processes as devices, and all of them") {
   SlurmRun few(1, "--plan dp=2 --steps 1");
   CHECK(few.wait() == 2);

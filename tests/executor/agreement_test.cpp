@@ -13,7 +13,7 @@
 namespace meshwright {
 namespace {
 
-const RunIdentity kIdentity{.plan = "p", .model = "m", .build = "b"};
+const RunIdentity kIdentity{.plan = "p", .model = "m", .build = "b", .settings = "seed 0"};
 
 // What each device throws when all compare; empty: nothing.
 std::vector<std::string> disagreements(const std::vector<Program>& programs,
@@ -66,6 +66,8 @@ TEST_CASE("a device with another plan, model, build or batch is named", "[thread
         "device 2 runs another model than device 0: n and m");
   CHECK(with([](RunIdentity& i) { i.build = "c"; }) ==
         "device 2 runs another build than device 0: c and b");
+  CHECK(with([](RunIdentity& i) { i.settings = "seed 1"; }) ==
+        "device 2 runs with other settings than device 0: seed 1 and seed 0");
   CHECK(all_say_after([](auto& programs) { programs[1].batch.global_batch = 12; }) ==
         "device 1 runs another batch than device 0: 12 rows of 5 in micro-batches of 2 and 8 rows "
         "of 5 in micro-batches of 2");
