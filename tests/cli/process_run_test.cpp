@@ -104,6 +104,29 @@ TEST_CASE("processes write one file of metrics and one trace, as threads do") {
   CHECK(threads == files("--processes 4", "processes"));
 }
 
+TEST_CASE("transfers of a process are under way while it computes, those of a thread are not") {
+  // Pairs of a transfer and a kernel of a device at the same time.
+  const auto pairs = [](const std::string& options) {
+    const TemporaryFolder folder;
+    const auto file = folder.path() / "trace.json";
+    run_json("--plan dp=4,zero=2 --steps 2 " + options + " --trace " + file.string());
+    const Json trace = Json::parse(std::ifstream(file));
+    int found = 0;
+    for (const Json& a : trace["traceEvents"]) {
+      if (a["ph"] != "X" || a["tid"] != 0) continue;
+      const double start = a["ts"], end = start + a["dur"].get<double>();
+      for (const Json& b : trace["traceEvents"]) {
+        if (b["ph"] != "X" || b["pid"] != a["pid"] || b["tid"] == 0) continue;
+        const double from = b["ts"];
+        found += std::min(end, from + b["dur"].get<double>()) > std::max(start, from);
+      }
+    }
+    return found;
+  };
+  CHECK(pairs("") == 0);
+  CHECK(pairs("--processes 4") > 0);
+}
+
 TEST_CASE("exit code 40: a process is killed, and the run ends at once with its name") {
   for (const std::size_t device : {0, 2}) {
     LongRun run;
