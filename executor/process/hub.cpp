@@ -88,6 +88,7 @@ void Hub::take(std::size_t process, const std::string& text) {
     if (kind == "join") {
       self.where = fmt::format("process {} on host {}", message.at("process").get<std::int64_t>(),
                                message.at("host").get<std::string>());
+      next_greeting_ = {};  // the others may want to know it by name
     } else if (kind == "device") {
       self.device = DeviceId(message.at("index").get<std::size_t>());
     } else if (kind == "give") {

@@ -64,7 +64,7 @@ class TwoHosts {
       made_ =
           made_ &&
           run(own + "address add 10.83.7." + std::to_string(host + 1) + "/24 dev " + cable(host)) &&
-          run(own + "link set " + cable(host) + " up");
+          run(own + "link set " + cable(host) + " up") && run(own + "link set lo up");
     }
   }
   ~TwoHosts() {
@@ -195,6 +195,7 @@ TEST_CASE("exit code 42: a cut between two hosts ends the run on both sides") {
   }
   SlurmRun run(2, kLong, hosts.words());
   wait_for_steps(run);
+  std::this_thread::sleep_for(1200ms);  // they say every second where they are
   const auto processes = run.processes();
   hosts.cut();
   CHECK(run.program.wait(30s) == 42);
