@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/planned_run.h"
 #include "cli/processes.h"
 #include "cli/run_dry.h"
-#include "cli/run_plan.h"
 #include "cli/run_view.h"
 #include "executor/data_source.h"
 #include "executor/host_memory.h"
@@ -42,7 +42,8 @@ void say_memory(const PreparedRun& prepared, const Session& session) {
 }
 
 // The device of a process, until the run's end.
-void train_device(const RunCommandOptions& options, const RunPlan& run, const ProcessPlace& place) {
+void train_device(const RunCommandOptions& options, const PlannedRun& run,
+                  const ProcessPlace& place) {
   const auto devices = devices_of(run.plan());
   const Program program = lower(run.model(), run.plan(), devices.at(place.process));
   run_device(place.member, {program, devices, place.process, place.machines}, settings_of(options),
@@ -53,7 +54,7 @@ void train_device(const RunCommandOptions& options, const RunPlan& run, const Pr
 void train_in_child(const RunCommandOptions& options, const Session& session,
                     const ChildPlace& child) {
   work_as_child(child, [&](const ProcessPlace& place) {
-    const RunPlan run(options, session);
+    const PlannedRun run(options, session);
     train_device(options, run, place);
   });
 }
@@ -62,7 +63,7 @@ void train_in_child(const RunCommandOptions& options, const Session& session,
 void train_in_cluster(RunCommandOptions options, const Session& session,
                       const LaunchedPlace& launched) {
   options.launched = true;
-  std::optional<RunPlan> run;
+  std::optional<PlannedRun> run;
   std::optional<PreparedRun> prepared;
   std::optional<StepLog> log;
   const ProcessWork work = [&](const ProcessPlace& place) {
@@ -83,7 +84,7 @@ void train_in_cluster(RunCommandOptions options, const Session& session,
   if (result) show_run(options, session, *run, *prepared, *result);
 }
 
-RunResult train_here(const RunCommandOptions& options, const RunPlan& run,
+RunResult train_here(const RunCommandOptions& options, const PlannedRun& run,
                      const PreparedRun& prepared, const StepProgress& progress) {
   if (options.processes) {
     return watch_processes(prepared.programs.size(), Seconds(options.lost_after), progress);
@@ -97,7 +98,7 @@ void train(const RunCommandOptions& options, const Session& session) {
   if (const auto place = child_place()) return train_in_child(options, session, *place);
   const auto launched = launched_without(options.processes);
   if (launched && !options.dry_run) return train_in_cluster(options, session, *launched);
-  const RunPlan run(options, session);
+  const PlannedRun run(options, session);
   if (options.processes) {
     check_count(*options.processes, run.plan(), fmt::format("--processes {}", *options.processes));
   }

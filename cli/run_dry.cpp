@@ -52,7 +52,7 @@ class CheckProgress {
 };
 
 // One program at a time: of each only what others see of it is kept.
-JointCheck check_all(const RunPlan& run, const Represented& represented, bool quiet) {
+JointCheck check_all(const PlannedRun& run, const Represented& represented, bool quiet) {
   const Lowering lowering(run.model(), run.plan());
   JointCheck joint;
   CheckProgress progress(devices_of(run.plan()).size(), quiet);
@@ -102,7 +102,7 @@ nlohmann::ordered_json classes_json(const Represented& represented) {
 
 }  // namespace
 
-void dry_run(const RunPlan& run, const Session& session) {
+void dry_run(const PlannedRun& run, const Session& session) {
   const Represented represented = represent(run.model(), run.plan(), run.cluster());
   const JointCheck joint = check_all(run, represented, session.quiet);
   const Report predicted = play(represented, run.plan(), run.setting()).report;

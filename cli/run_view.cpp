@@ -49,8 +49,8 @@ std::string result_text(const PreparedRun& prepared, const RunResult& result,
 
 }  // namespace
 
-StepLog::StepLog(const RunCommandOptions& options, const RunPlan& run, const PreparedRun& prepared,
-                 const Session& session)
+StepLog::StepLog(const RunCommandOptions& options, const PlannedRun& run,
+                 const PreparedRun& prepared, const Session& session)
     : run_(run), prepared_(prepared), quiet_(session.quiet) {
   if (options.metrics) metrics_.emplace(*options.metrics);
 }
@@ -72,7 +72,7 @@ void StepLog::add(std::int64_t step, const StepResult& result) {
   metrics_->add(line.dump());
 }
 
-void show_run(const RunCommandOptions& options, const Session& session, const RunPlan& run,
+void show_run(const RunCommandOptions& options, const Session& session, const PlannedRun& run,
               const PreparedRun& prepared, const RunResult& result) {
   const Timeline timeline = with_waiting_idle(prepared.programs, result.timeline);
   if (options.trace) write_text_file(*options.trace, trace_text(prepared.programs, timeline));

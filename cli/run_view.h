@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_plan.h"
+#include "cli/planned_run.h"
 #include "cli/session.h"
 #include "costmodel/base/write_file.h"
 #include "executor/step_results.h"
@@ -15,19 +15,19 @@ namespace meshwright {
 // One line a step, and one JSON object a step where asked for.
 class StepLog {
  public:
-  StepLog(const RunCommandOptions& options, const RunPlan& run, const PreparedRun& prepared,
+  StepLog(const RunCommandOptions& options, const PlannedRun& run, const PreparedRun& prepared,
           const Session& session);
   void add(std::int64_t step, const StepResult& result);
 
  private:
-  const RunPlan& run_;
+  const PlannedRun& run_;
   const PreparedRun& prepared_;
   bool quiet_;
   std::optional<LineFile> metrics_;
 };
 
 // Prints and writes what a run that has come to its end gave.
-void show_run(const RunCommandOptions& options, const Session& session, const RunPlan& run,
+void show_run(const RunCommandOptions& options, const Session& session, const PlannedRun& run,
               const PreparedRun& prepared, const RunResult& result);
 
 }  // namespace meshwright

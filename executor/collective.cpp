@@ -2,7 +2,7 @@
 
 #include "executor/common_rows.h"
 #include "executor/reduce.h"
-#include "executor/stretch.h"
+#include "executor/shared_stretch.h"
 
 namespace meshwright {
 namespace {
@@ -64,7 +64,7 @@ class MemberShare {
     const std::size_t dim = transfer_.source_cut.dim;
     const auto part =
         part_of(transfer_.source_cut, transfer_.source->sizes[dim], place_, members_.size());
-    for (const Stretch& s : stretches(part, whole_of(part))) {
+    for (const SharedStretch& s : stretches(part, whole_of(part))) {
       std::vector<Operand> boxes;
       for (const CollectiveMember& m : members_) {
         boxes.push_back(narrowed(*m.transfer->source, dim, s.from, s.size));
@@ -86,7 +86,7 @@ class MemberShare {
     const std::size_t dim = transfer_.target_cut.dim;
     const auto part =
         part_of(transfer_.target_cut, transfer_.target->sizes[dim], from, members_.size());
-    for (const Stretch& s : stretches(whole_of(part), part)) {
+    for (const SharedStretch& s : stretches(whole_of(part), part)) {
       copy(from, narrowed(*members_[from].transfer->source, dim, s.from, s.size),
            narrowed(*transfer_.target, dim, s.to, s.size));
     }
@@ -97,17 +97,17 @@ class MemberShare {
     const Operand& source = *members_[from].transfer->source;
     const Operand& target = *transfer_.target;
     const std::size_t given = transfer_.source_cut.dim, taken = transfer_.target_cut.dim;
-    const auto out = part_of(members_[from].transfer->source_cut, source.sizes[given], place_,
-                             members_.size());
+    const auto out =
+        part_of(members_[from].transfer->source_cut, source.sizes[given], place_, members_.size());
     const auto in = part_of(transfer_.target_cut, target.sizes[taken], from, members_.size());
     if (given == taken) {
-      for (const Stretch& s : stretches(out, in)) {
+      for (const SharedStretch& s : stretches(out, in)) {
         copy(from, narrowed(source, given, s.from, s.size), narrowed(target, given, s.to, s.size));
       }
       return;
     }
-    for (const Stretch& a : stretches(out, whole_of(out))) {
-      for (const Stretch& b : stretches(whole_of(in), in)) {
+    for (const SharedStretch& a : stretches(out, whole_of(out))) {
+      for (const SharedStretch& b : stretches(whole_of(in), in)) {
         copy(from, narrowed(narrowed(source, given, a.from, a.size), taken, b.from, b.size),
              narrowed(narrowed(target, given, a.to, a.size), taken, b.to, b.size));
       }

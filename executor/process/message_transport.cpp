@@ -9,7 +9,7 @@
 #include "costmodel/base/hash.h"
 #include "executor/common_rows.h"
 #include "executor/reduce.h"
-#include "executor/stretch.h"
+#include "executor/shared_stretch.h"
 #include "simulator/program/group_orders.h"
 
 namespace meshwright {
@@ -120,7 +120,7 @@ class MessageRun {
     const Operand& source = *transfer_.source;
     const auto ranges = part_of(cut, source.sizes[cut.dim], place, count());
     Dense dense(with_size(source.sizes, cut.dim, size_of(ranges)), element_, width_);
-    for (const Stretch& s : stretches(ranges, whole_of(ranges))) {
+    for (const SharedStretch& s : stretches(ranges, whole_of(ranges))) {
       const Operand from = narrowed(source, cut.dim, s.from, s.size);
       const Operand to = narrowed(dense.operand, cut.dim, s.to, s.size);
       copy_elements({&from, buffers_[0]}, {&to, dense.bytes.data()}, width_);
@@ -137,7 +137,7 @@ class MessageRun {
   void put_into_target(std::size_t place, Dense& dense) {
     const std::size_t dim = transfer_.target_cut.dim;
     const auto ranges = target_ranges(place);
-    for (const Stretch& s : stretches(whole_of(ranges), ranges)) {
+    for (const SharedStretch& s : stretches(whole_of(ranges), ranges)) {
       const Operand from = narrowed(dense.operand, dim, s.from, s.size);
       const Operand to = narrowed(*transfer_.target, dim, s.to, s.size);
       copy_elements({&from, dense.bytes.data()}, {&to, buffers_[1]}, width_);

@@ -31,12 +31,12 @@ struct RunCommandOptions {
 };
 
 // A plan that can be run, with what it is for.
-class RunPlan {
+class PlannedRun {
  public:
   // Throws what speaks against it.
-  RunPlan(const RunCommandOptions& options, const Session& session);
-  RunPlan(const RunPlan&) = delete;
-  RunPlan& operator=(const RunPlan&) = delete;
+  PlannedRun(const RunCommandOptions& options, const Session& session);
+  PlannedRun(const PlannedRun&) = delete;
+  PlannedRun& operator=(const PlannedRun&) = delete;
 
   const Cluster& cluster() const { return cluster_; }
   const Plan& plan() const { return plan_; }
@@ -60,10 +60,10 @@ struct PreparedRun {
   Overheads overheads;
   Report predicted;
 };
-PreparedRun prepare_run(const RunPlan& run);
+PreparedRun prepare_run(const PlannedRun& run);
 
 // What run_threads and processes train with.
 StepSettings settings_of(const RunCommandOptions& options);
-RunOptions run_options_of(const RunCommandOptions& options, const RunPlan& run);
+RunOptions run_options_of(const RunCommandOptions& options, const PlannedRun& run);
 
 }  // namespace meshwright

@@ -9,15 +9,15 @@
 namespace meshwright {
 
 // A stretch of a source's dimension, and the one of a target's dimension that it becomes.
-struct Stretch {
+struct SharedStretch {
   std::int64_t from = 0, to = 0;
   std::int64_t size = 0;
 };
 
 // Ranges side by side with others of the same size in all.
-inline std::vector<Stretch> stretches(const std::vector<ShardRange>& from,
-                                      const std::vector<ShardRange>& to) {
-  std::vector<Stretch> found;
+inline std::vector<SharedStretch> stretches(const std::vector<ShardRange>& from,
+                                            const std::vector<ShardRange>& to) {
+  std::vector<SharedStretch> found;
   std::size_t a = 0, b = 0;
   std::int64_t in_a = 0, in_b = 0;
   while (a < from.size() && b < to.size()) {

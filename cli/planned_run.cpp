@@ -1,4 +1,4 @@
-#include "cli/run_plan.h"
+#include "cli/planned_run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -62,7 +62,7 @@ Cluster cluster_for(const RunCommandOptions& options, const AskedPlan& asked,
 
 }  // namespace
 
-RunPlan::RunPlan(const RunCommandOptions& options, const Session& session) {
+PlannedRun::PlannedRun(const RunCommandOptions& options, const Session& session) {
   require_given({{"--model", !options.plan.model.empty()}, {"--plan", !options.plan.plan.empty()}});
   const Software software = software_from_option(kOwnSoftware, session);
   const OpGraph graph = model_from_option(options.plan.model, session);
@@ -80,7 +80,7 @@ RunPlan::RunPlan(const RunCommandOptions& options, const Session& session) {
   check_positions(graph, plan_, options.plan.model);
 }
 
-PreparedRun prepare_run(const RunPlan& run) {
+PreparedRun prepare_run(const PlannedRun& run) {
   Represented all = represent_all(run.model(), run.plan(), run.cluster());
   if (const auto problems = check_programs(all.programs); !problems.empty()) {
     throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
@@ -96,7 +96,7 @@ StepSettings settings_of(const RunCommandOptions& options) {
   return {.seed = options.seed, .learning_rate = options.learning_rate, .clip = options.clip};
 }
 
-RunOptions run_options_of(const RunCommandOptions& options, const RunPlan& run) {
+RunOptions run_options_of(const RunCommandOptions& options, const PlannedRun& run) {
   RunIdentity identity = run.identity();
   identity.settings = fmt::format("{} steps, seed {}, learning rate {}, clip {}", options.steps,
                                   options.seed, options.learning_rate, options.clip);
