@@ -178,8 +178,8 @@ std::vector<std::string> faults_of_line(const std::string& file, const std::stri
 
 std::vector<std::filesystem::path> source_files(const std::filesystem::path& top) {
   std::vector<std::filesystem::path> files;
-  for (const char* folder :
-       {"costmodel", "simulator", "planner", "executor", "cli", "gui", "tools", "tests"}) {
+  for (const char* folder : {"costmodel", "simulator", "planner", "executor", "import", "cli",
+                             "gui", "tools", "tests"}) {
     if (!std::filesystem::is_directory(top / folder)) {
       continue;
     }
@@ -194,7 +194,45 @@ std::vector<std::filesystem::path> source_files(const std::filesystem::path& top
   return files;
 }
 
+// "struct Name {" at the start of a line, which may go on on the next: what is defined there.
+std::vector<std::string> types_in(std::istream& text) {
+  std::vector<std::string> types;
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string word, name;
+    if (line.starts_with(' ') || !(words >> word)) continue;
+    if (word == "enum") words >> word;
+    if ((word != "struct" && word != "class") || !(words >> name)) continue;
+    if (line.ends_with(';') && line.find('{') == line.npos) continue;  // only declared
+    while (!name.empty() && std::isalnum(static_cast<unsigned char>(name.back())) == 0) {
+      name.pop_back();
+    }
+    types.push_back(name);
+  }
+  return types;
+}
+
 }  // namespace
+
+// The linker takes two types of one name for one, and the functions of either for both.
+TEST_CASE("no two headers define a type of the same name") {
+  const std::filesystem::path top = MESHWRIGHT_SOURCE;
+  std::map<std::string, std::string> defined;  // by name, where
+  for (const auto& path : source_files(top)) {
+    const std::string file = path.lexically_relative(top).generic_string();
+    // Tests are programs of their own, and the GPU back end is a library of its own.
+    if (!file.ends_with(".h") || file.starts_with("tests/") || file.starts_with("executor/cuda/")) {
+      continue;
+    }
+    std::ifstream text(path);
+    for (const std::string& name : types_in(text)) {
+      const auto [known, added] = defined.try_emplace(name, file);
+      INFO(name << " is in " << known->second << " and in " << file);
+      CHECK(added);
+    }
+  }
+  CHECK(defined.size() > 300);
+}
 
 TEST_CASE("every include goes the way the design says") {
   const std::filesystem::path top = MESHWRIGHT_SOURCE;

@@ -73,7 +73,7 @@ BufferId StateTaskWriter::buffer_of(const StateOperand& operand) const {
   if (const auto* state = std::get_if<BucketState>(&operand)) return buffers_[*state];
   if (const auto* use = std::get_if<UseGradient>(&operand)) return buffers_[*use];
   if (const auto* made = std::get_if<MadeBuffer>(&operand)) return made_[made->index];
-  return std::get<StepResult>(operand) == StepResult::Loss ? *program_.loss : *program_.clip;
+  return std::get<StepOutput>(operand) == StepOutput::Loss ? *program_.loss : *program_.clip;
 }
 
 void StateTaskWriter::write(const std::vector<StateTask>& tasks, OrderKey& key) {

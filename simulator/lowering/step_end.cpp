@@ -141,7 +141,7 @@ class StepEndWriter {
         if (planned_.graph.ops[op].kind != OpKind::CrossEntropy) continue;
         const auto& partial = planned_.op(op).layouts.outputs[0].partial;
         all_reduce(Purpose::Loss, placement_.group(partial ? partial->axes : std::vector<AxisId>()),
-                   doubles(1), StepResult::Loss);
+                   doubles(1), StepOutput::Loss);
       }
     }
   }
@@ -214,7 +214,7 @@ class StepEndWriter {
 
     Kernel factor{.kind = KernelKind::ClipFactor, .part = KernelPart::Step};
     factor.operands = {doubles(2), doubles(2, true)};
-    add(std::move(factor), {sums, StepResult::Clip});
+    add(std::move(factor), {sums, StepOutput::Clip});
   }
 
   MadeBuffer make(Buffer buffer) {
@@ -309,7 +309,7 @@ class StepEndWriter {
     add_range(kernel, bucket, 0, bucket.decayed, true);
     add_range(kernel, bucket, bucket.decayed, bucket.filled, false);
     std::vector<StateOperand> operands = {BucketState{number, StateKind::Gradients},
-                                          StepResult::Clip,
+                                          StepOutput::Clip,
                                           BucketState{number, StateKind::Weights}};
     operands.insert(operands.end(), state.begin(), state.end());
     add(std::move(kernel), std::move(operands));

@@ -21,11 +21,11 @@ struct BucketState {
 struct UseGradient {
   std::size_t bucket = 0, weight = 0, use = 0;
 };
-enum class StepResult { Loss, Clip };
+enum class StepOutput { Loss, Clip };
 struct MadeBuffer {
   std::size_t index = 0;
 };
-using StateOperand = std::variant<BucketState, UseGradient, StepResult, MadeBuffer>;
+using StateOperand = std::variant<BucketState, UseGradient, StepOutput, MadeBuffer>;
 
 struct StateTask {
   std::variant<Kernel, Transfer, HostCopy> work;
