@@ -8,6 +8,7 @@
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/layer_ops.h"
 #include "planner/bound/stretch_play.h"
+#include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
@@ -121,6 +122,11 @@ double seconds_before(const PricedProgram& priced, const Stretch& forward, std::
   return seconds;
 }
 
+bool is_routed(const PlannedGraph& planned, std::size_t op) {
+  return planned.graph.ops[op].kind == OpKind::ExpertMatmul &&
+         !planned.op(op).layouts.weights[0].dims[0].sharding.axes.empty();
+}
+
 void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPlay& play,
                  const PlannedGraph& planned, const Plan& plan, const Stretch& forward,
                  const Stretch& backward, const OpRange& ops,
@@ -137,6 +143,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
     for (std::size_t w = 0; w < weights.size(); ++w) {
       BlockWeight weight{.number = weights[w].index(),
                          .frozen = planned.graph.weights[weights[w].index()].frozen,
+                         .routed = is_routed(planned, op),
                          .tied = uses[weights[w]] > 1,
                          .read_after_s = before_op};
       weight.elements = checked_product(shards.sizes(planned.op(op).weights[w]));
@@ -173,11 +180,13 @@ Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange
   return bytes;
 }
 
-// One micro-batch on the devices of one tensor group, with so many samples on each.
+// One micro-batch on the devices of one tensor group, with so many samples on each, and on those of
+// replicas that share experts with it.
 PlanChoices block_choices(const PlanChoices& choices, std::int64_t samples) {
   PlanChoices one = choices;
   one.microbatch = samples * tensor_mesh(choices).batch_parts;
-  one.dp = one.pp = one.virtual_stages = 1;
+  one.dp = replicas_sharing_experts(choices);
+  one.pp = one.virtual_stages = 1;
   one.schedule = Schedule::OneForwardOneBackward;
   one.zero = 0;
   one.shard.reset();
@@ -188,7 +197,7 @@ PlanChoices block_choices(const PlanChoices& choices, std::int64_t samples) {
 
 BatchChoice block_batch(const BatchChoice& batch, const PlanChoices& one) {
   BatchChoice few_samples = batch;
-  few_samples.global_batch = one.microbatch;
+  few_samples.global_batch = one.microbatch * one.dp;
   return few_samples;
 }
 

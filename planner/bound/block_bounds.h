@@ -28,6 +28,7 @@ struct BlockWeight {
   std::int64_t elements = 0;
   std::size_t likeness = 0;  // those that are summed over the same axes go together
   bool frozen = false;
+  bool routed = false;           // of experts that replicas share out among them
   bool tied = false;             // its gradients come from several ops
   LaneTimes complete = never();  // when its gradient is, from the state before the backward
   double compute_before_s = 0;   // of the backward's kernels, up to that

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "planner/bound/plan_bound.h"
+#include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 #include "simulator/lowering/step_end.h"
 
@@ -18,8 +19,9 @@ Operand range_of(std::int64_t elements, BufferElement element) {
 }  // namespace
 
 Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
-  return prices_[fmt::format("{} {} {} {} {} {}", choices.dp, choices.tp, choices.pp,
-                             to_text(choices.tensor), choices.depth, to_text(choices.place))];
+  return prices_[fmt::format("{} {} {} {} {} {} {}", choices.dp, choices.tp, choices.pp,
+                             to_text(choices.tensor), choices.depth, to_text(choices.place),
+                             replicas_sharing_experts(choices))];
 }
 
 double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
@@ -35,15 +37,16 @@ double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64
 }
 
 double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
-                             std::int64_t stage, std::int64_t elements,
-                             BufferElement element) const {
-  const std::int64_t members = repeated_weights(choices);
+                             std::int64_t stage, std::int64_t elements, BufferElement element,
+                             bool routed) const {
+  const std::int64_t sharing = routed ? replicas_sharing_experts(choices) : 1;
+  const std::int64_t members = repeated_weights(choices) / sharing;
   if (members == 1) return 0;
-  const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements});
+  const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements, routed});
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
   for (std::int64_t member = 0; member < members; ++member) {
-    transfer.group.push_back(repeating_device(choices, stage, member));
+    transfer.group.push_back(repeating_device(choices, stage, member * sharing));
   }
   const Operand whole = range_of(elements, element);
   const Operand own = range_of(elements / members, element);
@@ -92,8 +95,9 @@ double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
   const auto [entry, added] = prices.norms.try_emplace(shares);
   if (!added) return entry->second;
   Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
+  const std::int64_t replicas = shares ? choices.dp : replicas_sharing_experts(choices);
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
-    for (std::int64_t replica = 0; replica < (shares ? choices.dp : 1); ++replica) {
+    for (std::int64_t replica = 0; replica < replicas; ++replica) {
       // Layers of a 2.5d have the same gradients, as replicas do.
       const std::int64_t repeats = shares ? 1 : repeated_weights(choices) / choices.dp;
       for (std::int64_t tensor = 0; tensor < choices.tp / repeats; ++tensor) {

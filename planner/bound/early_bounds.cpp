@@ -17,6 +17,8 @@ const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int
     any_place.place.clear();
     any_place.sequence_parallel = false;
     any_place.recompute = {};
+    any_place.ep = 1;
+    any_place.etp.reset();
     const auto& lowered = lowered_blocks(any_place);
     if (const auto* blocks = std::get_if<LoweredBlocks>(&lowered)) {
       known->second = kernels_of(*blocks, few_);
@@ -29,7 +31,13 @@ const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int
     // With the sequence cut, kernels that tensor parallelism repeats have a part of it each.
     const KernelKind kind = kernel.one.kind;
     if (choices.tp > 1 && kind != KernelKind::Matmul && kind != KernelKind::Attention) continue;
-    const Kernel whole = grown(kernel.one, kernel.two, microbatch / parts);
+    Kernel whole = grown(kernel.one, kernel.two, microbatch / parts);
+    // However experts are shared out, the rows are no fewer: at best they are all one expert's.
+    if (kind == KernelKind::ExpertMatmul) {
+      for (Operand& operand : whole.operands) {
+        if (operand.sizes.size() == 3) operand.sizes[0] = 1;
+      }
+    }
     blocks[kernel.block] += setting_.costs->kernel(whole, batch_.precision, device).time.value();
   }
   SampleSeconds& seconds = entry->second;

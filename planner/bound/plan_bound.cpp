@@ -11,6 +11,7 @@
 #include "costmodel/model/model_costs.h"
 #include "planner/bound/stage_play.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
@@ -76,8 +77,15 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
   // Without a place neighbours stand in a node as far as it goes.
   const auto share = std::ranges::find(choices.place, "tp", &NodeShare::axis);
   const std::int64_t alone = choices.place.empty() ? 0 : 1;
-  return {tensor_key(choices), share == choices.place.end() ? alone : share->count,
-          choices.sequence_parallel, to_text(layer_recompute(choices.recompute))};
+  const auto replicas = std::ranges::find(choices.place, "dp", &NodeShare::axis);
+  const std::int64_t together = replicas == choices.place.end()
+                                    ? alone
+                                    : std::min(replicas->count, replicas_sharing_experts(choices));
+  return {tensor_key(choices),
+          share == choices.place.end() ? alone : share->count,
+          choices.sequence_parallel,
+          to_text(layer_recompute(choices.recompute)),
+          {choices.ep, expert_tensor_degree(choices), choices.ep > 1 ? together : 0}};
 }
 
 const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanChoices& choices) {
@@ -93,6 +101,8 @@ const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanCho
   PlanChoices block = choices;
   block.recompute = layer_recompute(choices.recompute);
   if (!choices.place.empty()) block.place = {{"tp", std::get<1>(key)}};
+  const std::int64_t together = std::get<2>(std::get<ExpertKey>(key));
+  if (!choices.place.empty() && together > 1) block.place.push_back({"dp", together});
   return lowered_[key] = lower_blocks(block, batch_, few_setting_);
 }
 

@@ -78,8 +78,11 @@ class Bounds {
   static TensorKey tensor_key(const PlanChoices& choices) {
     return {choices.tp, choices.tensor, choices.depth};
   }
-  // These, how many of them in a node, SP, recomputation.
-  using LoweredKey = std::tuple<TensorKey, std::int64_t, bool, std::string>;
+  // How experts are shared out: among so many devices, and for each so many; how many of the
+  // replicas that do stand in a node.
+  using ExpertKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+  // These, how many of the tensor devices in a node, SP, recomputation.
+  using LoweredKey = std::tuple<TensorKey, std::int64_t, bool, std::string, ExpertKey>;
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
   static LoweredKey key_of(const PlanChoices& choices);
   const std::variant<LoweredBlocks, Reasons>& lowered_blocks(const PlanChoices& choices);
@@ -87,7 +90,8 @@ class Bounds {
   // how much.
   struct Prices {
     std::map<std::tuple<std::int64_t, std::int64_t, Bytes>, double> sends;
-    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t>, double> replicas;
+    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t, bool>, double>
+        replicas;
     std::map<bool, double> norms;  // over all replicas or not
   };
 
@@ -110,7 +114,8 @@ class Bounds {
   double send_price(Prices& prices, const PlanChoices& choices, std::int64_t from, std::int64_t to,
                     Bytes bytes) const;
   double replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
-                       std::int64_t stage, std::int64_t elements, BufferElement element) const;
+                       std::int64_t stage, std::int64_t elements, BufferElement element,
+                       bool routed) const;
   DeviceId repeating_device(const PlanChoices& choices, std::int64_t stage,
                             std::int64_t member) const;
   // What kernels lose of the time that replicas transfer.

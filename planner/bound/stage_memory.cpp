@@ -18,7 +18,8 @@ Bytes StagePlay::state_bytes(const StageHolds& stage) const {
     return bytes_per_element(element, element_plan_.precision);
   };
   const auto share = [&](std::int64_t elements, int from) {
-    return choices_.zero >= from ? elements / repeats_ : elements;
+    if (choices_.zero < from) return elements;
+    return (elements - stage.routed) / repeats_ + stage.routed / (repeats_ / sharing_);
   };
   Bytes total = bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
   // Some software makes 16-bit weights of the optimizer's copy when it gathers them.
@@ -36,7 +37,7 @@ Bytes StagePlay::host_bytes() const {
   std::optional<Bytes> least;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     Bytes bytes = work_.stage(s).away;
-    if (choices_.offload_optimizer) bytes += optimizer_bytes(work_.stage(s).elements / owners());
+    if (choices_.offload_optimizer) bytes += optimizer_bytes(owned(work_.stage(s)));
     least = std::min(least.value_or(bytes), bytes);
   }
   return *least;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 #include "simulator/plan/plan.h"
 
@@ -14,6 +15,7 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
     : bounds_(bounds),
       choices_(choices),
       repeats_(repeated_weights(choices)),
+      sharing_(replicas_sharing_experts(choices)),
       work_(work),
       setting_(bounds.setting_),
       any_state_(any_state),
@@ -168,9 +170,11 @@ void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
   const ChunkPrices& prices = prices_of(number, index);
   double end = kNever;
   for (std::size_t b = buckets.size(); b-- > 0;) {
-    stage.updated += bounds_.state_price(KernelKind::AdamW, choices_, owned(buckets[b].elements));
-    stage.gathered = std::max(stage.gathered, stage.updated) + prices.buckets[b].gather;
-    end = std::max(end, stage.gathered + buckets[b].forward_left_s);
+    stage.updated += bounds_.state_price(KernelKind::AdamW, choices_,
+                                         owned(buckets[b].elements, buckets[b].routed));
+    double& gathered = stage.gathered[buckets[b].routed ? 1 : 0];
+    gathered = std::max(gathered, stage.updated) + prices.buckets[b].gather;
+    end = std::max(end, gathered + buckets[b].forward_left_s);
   }
   stage.state[kCompute] = std::max(stage.state[kCompute], end);
   const MaxPlus& last = work_.block_of(work_.chunk(index).runs.back()).forward.advance;
@@ -233,7 +237,7 @@ double StagePlay::end_of_step() {
     add_tied(s);
     const Stage& stage = stages_[s];
     const auto price = [&](KernelKind kind) {
-      return bounds_.state_price(kind, choices_, work_.stage(s).elements / owners());
+      return bounds_.state_price(kind, choices_, owned(work_.stage(s)));
     };
     summed = std::max(summed, end_of_stage(stage) + price(KernelKind::NormLargest));
     norm = std::max(norm, price(KernelKind::NormSums));

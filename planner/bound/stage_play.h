@@ -42,7 +42,7 @@ class StagePlay {
     double ready = 0;
     double done_s = 0;  // of the stage's kernels, up to the last that adds to them
     std::int64_t elements = 0;
-    bool of_layers = false, tied = false;
+    bool of_layers = false, tied = false, routed = false;
     BucketPrice price = {};
   };
   struct Stage {
@@ -54,7 +54,7 @@ class StagePlay {
     double loss = 0;                           // of compute, while replicas transfer
     double update_s = 0;
     // After the last step's norm: when buckets are updated and gathered, as far as they were used.
-    double updated = 0, gathered = 0;
+    double updated = 0, gathered[2] = {};  // the latter by lane
     std::vector<Sync> syncs;
     std::map<std::size_t, Sync> tied;  // by weight
     double scattered = kNever;         // when the last sum of every micro-batch is there
@@ -86,10 +86,16 @@ class StagePlay {
   void note_tied(Stage& stage, const BlockBound& block, const LaneTimes& state, double done) const;
   void add_tied(std::size_t number);
   const ChunkPrices& prices_of(std::size_t number, std::size_t chunk);
-  BucketPrice price_of(std::size_t number, std::int64_t elements);
+  BucketPrice price_of(std::size_t number, std::int64_t elements, bool routed = false);
   double end_of_stage(const Stage& stage) const;
   // What a device updates of so many elements.
-  std::int64_t owned(std::int64_t elements) const { return padded(elements, owners()) / owners(); }
+  std::int64_t owned(std::int64_t elements, bool routed = false) const {
+    return padded(elements, owners(routed)) / owners(routed);
+  }
+  // What a device of the stage updates, at the least.
+  std::int64_t owned(const StageHolds& stage) const {
+    return (stage.elements - stage.routed) / owners() + stage.routed / owners(true);
+  }
   double copy_s(std::size_t kind);
   double copy_lane_s(std::size_t number);
   double state_copy_s(std::size_t number);
@@ -99,7 +105,10 @@ class StagePlay {
   // Moments and master weights of so many elements.
   Bytes optimizer_bytes(std::int64_t elements) const;
   Bytes state_bytes(const StageHolds& stage) const;
-  std::int64_t owners() const { return choices_.zero > 0 ? repeats_ : 1; }
+  // Experts that replicas share out have their state at fewer of them.
+  std::int64_t owners(bool routed = false) const {
+    return choices_.zero > 0 ? repeats_ / (routed ? sharing_ : 1) : 1;
+  }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {
     return (choices_.zero == 1 || choices_.zero == 2) && repeats_ > 1 && setting_.engine.repeat;
@@ -110,6 +119,7 @@ class StagePlay {
   Bounds& bounds_;
   const PlanChoices& choices_;
   const std::int64_t repeats_;  // devices that have the same weights
+  const std::int64_t sharing_;  // replicas that share experts out
   StageWork& work_;
   const Setting& setting_;
   const bool any_state_;  // zero and bucket are open

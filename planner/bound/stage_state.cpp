@@ -1,5 +1,6 @@
 // What stages do about weights and their state: buckets, sums over replicas, updates, copies.
 #include <algorithm>
+#include <array>
 
 #include "planner/bound/stage_play.h"
 #include "simulator/lowering/weight_buckets.h"
@@ -28,8 +29,10 @@ LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& it
                         .done_s = done + weight.compute_before_s,
                         .elements = buckets[next].elements,
                         .of_layers = buckets[next].of_layers,
+                        .routed = buckets[next].routed,
                         .price = prices.buckets[next]};
         if (item.last) stage.syncs.push_back(sync);
+        if (sync.routed) continue;
         completed = std::max(completed, sync.ready) + sync.price.sum;
         if (choices_.zero < 2 || !choices_.overlap) continue;
         // What is scattered is added to the own part when the next bucket is complete.
@@ -63,11 +66,13 @@ void StagePlay::note_tied(Stage& stage, const BlockBound& block, const LaneTimes
   }
 }
 
-StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elements) {
+// Experts that replicas share out are summed and gathered in a lane of their own, over fewer
+// devices.
+StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elements, bool routed) {
   const auto stage = static_cast<std::int64_t>(number);
-  const std::int64_t whole = padded(elements, owners());
+  const std::int64_t whole = padded(elements, owners(routed));
   const auto price = [&](TransferKind kind, BufferElement element) {
-    return bounds_.replica_price(prices_, kind, choices_, stage, whole, element);
+    return bounds_.replica_price(prices_, kind, choices_, stage, whole, element, routed);
   };
   if (choices_.zero == 0) return {price(TransferKind::AllReduce, gradient_element(element_plan_))};
   return {price(TransferKind::ReduceScatter, gradient_element(element_plan_)),
@@ -79,14 +84,21 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
   ChunkPrices& prices = chunk_prices_[number * work_.kind_count() + kind];
   if (prices.known) return prices;
   prices.known = true;
+  std::array<double, 2> gathers = {}, most = {};  // by lane
+  bool any = false;
   for (const BoundBucket& bucket : (*buckets_)[kind]) {
-    const BucketPrice price = prices.buckets.emplace_back(price_of(number, bucket.elements));
+    const BucketPrice price =
+        prices.buckets.emplace_back(price_of(number, bucket.elements, bucket.routed));
     // An embedding is not read in the backward.
     if (!bucket.of_layers) continue;
-    prices.least = prices.gathers == 0 ? price.gather : std::min(prices.least, price.gather);
-    prices.most = std::max(prices.most, price.gather);
-    prices.gathers += price.gather;
+    prices.least = any ? std::min(prices.least, price.gather) : price.gather;
+    any = true;
+    most[bucket.routed] = std::max(most[bucket.routed], price.gather);
+    gathers[bucket.routed] += price.gather;
   }
+  const std::size_t longer = gathers[1] > gathers[0] ? 1 : 0;
+  prices.gathers = gathers[longer];
+  prices.most = most[longer];
   return prices;
 }
 
@@ -104,27 +116,29 @@ void StagePlay::add_tied(std::size_t number) {
 
 // When all gradients of a stage are summed and all its kernels are done.
 double StagePlay::end_of_stage(const Stage& stage) const {
-  double lane = kNever, end = stage.state[kCompute], left = 0;
+  std::array<double, 2> lanes = {kNever, kNever};
+  double end = stage.state[kCompute], left = 0;
   for (const Sync& sync : stage.syncs) {
+    double& lane = lanes[sync.routed];
     lane = std::max(lane, sync.ready) + sync.price.sum;
   }
   // The norm waits for all of them, and kernels are slowed until then.
   for (std::size_t i = stage.syncs.size(); i-- > 0;) {
     const Sync& sync = stage.syncs[i];
-    left += sync.price.sum * stage.loss;
+    if (!sync.routed) left += sync.price.sum * stage.loss;
     end = std::max(end, sync.ready + (stage.done_s - sync.done_s) + left);
   }
-  return std::max(lane, end);
+  return std::max({lanes[0], lanes[1], end});
 }
 
 void StagePlay::add_updates() {
-  const auto update = [&](std::int64_t elements) {
-    return bounds_.state_price(KernelKind::AdamW, choices_, owned(elements));
+  const auto update = [&](std::int64_t elements, bool routed = false) {
+    return bounds_.state_price(KernelKind::AdamW, choices_, owned(elements, routed));
   };
   std::vector<double> of_kinds;
   for (const auto& buckets : *buckets_) {
     double& seconds = of_kinds.emplace_back(0);
-    for (const BoundBucket& bucket : buckets) seconds += update(bucket.elements);
+    for (const BoundBucket& bucket : buckets) seconds += update(bucket.elements, bucket.routed);
   }
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     for (const std::int64_t elements : work_.stage(s).tied) stages_[s].update_s += update(elements);
@@ -136,23 +150,24 @@ void StagePlay::add_updates() {
 
 // Of all weights, after their update.
 double StagePlay::gathers_s(const Stage& stage) const {
-  double seconds = 0;
-  for (const Sync& sync : stage.syncs) seconds += sync.price.gather;
-  return seconds;
+  std::array<double, 2> lanes = {};
+  for (const Sync& sync : stage.syncs) lanes[sync.routed] += sync.price.gather;
+  return std::max(lanes[0], lanes[1]);
 }
 
-// What the lane between replicas has to do in a step.
+// What the busier of the lanes between replicas has to do in a step.
 double StagePlay::replica_lane_s(const Stage& stage) const {
-  double sums = 0;
+  std::array<double, 2> lanes = {};
   const auto microbatches = static_cast<double>(microbatches_);
   for (const Sync& sync : stage.syncs) {
+    double& sums = lanes[sync.routed];
     // A tied weight's gradients are whole until the end.
     sums += sync.price.sum * (choices_.zero >= 2 && !sync.tied ? microbatches : 1);
     // An embedding is not read in the backward.
     const double gathers = gathers_again() ? microbatches * (sync.of_layers ? 2 : 1) : 1;
     sums += gathers * sync.price.gather;
   }
-  return sums;
+  return std::max(lanes[0], lanes[1]);
 }
 
 double StagePlay::copies_s() {
@@ -180,7 +195,7 @@ double StagePlay::copy_lane_s(std::size_t number) {
 // Moments and master weights, one way.
 double StagePlay::state_copy_s(std::size_t number) {
   if (!choices_.offload_optimizer) return 0;
-  return bounds_.copy_price(choices_, optimizer_bytes(work_.stage(number).elements / owners()));
+  return bounds_.copy_price(choices_, optimizer_bytes(owned(work_.stage(number))));
 }
 
 }  // namespace meshwright

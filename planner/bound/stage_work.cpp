@@ -122,6 +122,7 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
         if (weight.tied && !tied.insert(weight.number).second) continue;
         (weight.frozen ? stage.frozen : stage.elements) +=
             weight.elements * (weight.tied ? 1 : run.count);
+        if (weight.routed && !weight.frozen) stage.routed += weight.elements * run.count;
         if (weight.tied && !weight.frozen) stage.tied.push_back(weight.elements);
       }
     }
@@ -174,6 +175,7 @@ std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Byte
         one.bucket.elements += weight.elements;
         one.bucket.repetition = repetition;
         one.bucket.weight = w;
+        one.bucket.routed = weight.routed;
         one.bucket.of_layers = one.bucket.of_layers || block.layer;
         one.bucket.forward_left_s = later_s + block.forward.compute_s - weight.read_after_s;
       }

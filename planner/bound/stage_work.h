@@ -24,6 +24,7 @@ struct BoundBucket {
   std::int64_t repetition = 0;
   std::size_t weight = 0;
   bool of_layers = false;
+  bool routed = false;  // of experts that replicas share out among them
   // Of the chunk's forward, from the first kernel on that may read one of them.
   double forward_left_s = 0;
 };
@@ -50,6 +51,7 @@ struct ChunkWork {
 // What a device of a stage holds.
 struct StageHolds {
   std::int64_t elements = 0;  // of trained weights
+  std::int64_t routed = 0;    // of these, of experts that replicas share out among them
   std::int64_t frozen = 0;
   std::vector<std::int64_t> tied;  // elements of each trained weight that several ops use
   Bytes activations;               // the most that kernels find there of all micro-batches

@@ -7,6 +7,7 @@
 #include "costmodel/base/input_error.h"
 #include "planner/search/kept_sets.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
@@ -28,6 +29,7 @@ constexpr SearchedKey kSearchedKeys[] = {
        to.tensor = from.tensor;
        to.depth = from.depth;
      }},
+    {"ep", [](PlanChoices& to, const PlanChoices& from) { to.ep = from.ep; }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
     {"place", [](PlanChoices& to, const PlanChoices& from) { to.place = from.place; }},
     {"microbatch",
@@ -82,6 +84,12 @@ std::int64_t widest_tensor(const Model& model) {
   return widest;
 }
 
+// 1 where there are none.
+std::int64_t count_experts(const Model& model) {
+  const auto found = std::ranges::find(model.dims, "experts", &Dim::name);
+  return found == model.dims.end() ? 1 : found->size;
+}
+
 template <class Value, class Set>
 std::vector<PlanChoices> each(const PlanChoices& from, const std::vector<Value>& values, Set set) {
   std::vector<PlanChoices> all;
@@ -102,7 +110,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
       plain_(question.defaults),
       devices_(device_count(setting.cluster)),
       layers_(std::max<std::int64_t>(1, find_layers(setting.model).count())),
-      widest_(widest_tensor(setting.model)) {
+      widest_(widest_tensor(setting.model)),
+      experts_(count_experts(setting.model)) {
   for (const KeyValue& pin : question.pins) {
     if (!pin.value) throw InputError(fmt::format("pin {}: expected key=value", printable(pin.key)));
     base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
@@ -123,6 +132,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   one.tp = 1;
   one.tensor = TensorForm::OneD;
   one.depth = 1;
+  one.ep = 1;
+  one.etp.reset();
   one.microbatch = 1;
   one.place.clear();
   one.sequence_parallel = false;
@@ -283,10 +294,27 @@ std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) cons
     for (PlanChoices& one : allowed(
              "sequence_parallel",
              each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
-      all.push_back(std::move(one));
+      for (PlanChoices& shared : expert_degrees(one)) all.push_back(std::move(shared));
     }
   }
   return all;
+}
+
+// Groups of devices that share experts out lie in a node, or have a node's replicas in them.
+std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided) const {
+  const auto set = [](PlanChoices& c, std::int64_t value) { c.ep = value; };
+  const bool line = divided.tensor == TensorForm::OneD;
+  const std::int64_t most = line ? divided.dp * divided.tp / expert_tensor_degree(divided) : 1;
+  auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
+  if (is_pinned("ep")) return allowed("ep", degrees);
+  const auto inside = std::ranges::find(divided.place, "dp", &NodeShare::axis);
+  std::erase_if(degrees, [&](const PlanChoices& one) {
+    const std::int64_t sharing = replicas_sharing_experts(one);
+    const std::int64_t share = inside == divided.place.end() ? 1 : inside->count;
+    const bool fits = share % sharing == 0 || sharing % share == 0;
+    return one.ep > 1 && (!fits || nesting_problem(one));
+  });
+  return allowed("ep", degrees);
 }
 
 std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) const {
@@ -387,6 +415,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
   add("tp", {fmt::format("1 to {}", std::min(widest_, devices_))});
   add("tensor", {"1d", "2d", "3d"});
+  if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
   add("place", {"every split of a node among the axes"});
   add("microbatch", {"divisors of a replica's samples"});

@@ -49,6 +49,8 @@ class SearchSpace {
   // Every way to lay the tensor devices out.
   std::vector<PlanChoices> tensors(const std::vector<PlanChoices>& degrees) const;
   bool is_possible(const PlanChoices& tensor) const;
+  // Every way to share experts out.
+  std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
 
   const BatchChoice batch_;
@@ -59,7 +61,7 @@ class SearchSpace {
   std::map<std::string, std::string> pinned_;  // as typed
   std::set<std::string> forbidden_keys_;
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
-  std::int64_t devices_ = 0, layers_ = 0, widest_ = 0;
+  std::int64_t devices_ = 0, layers_ = 0, widest_ = 0, experts_ = 1;
   bool has_host_ = false;
   std::vector<RecomputeChoice> recomputes_;
 };

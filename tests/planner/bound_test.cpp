@@ -17,11 +17,18 @@ struct Drawn {
 };
 
 Drawn draw_bench(RandomChoices& random) {
-  return {random.one_of<std::string>({"gpt2", "gpt2", "gpt3-1.3b", "llama3-8b"}),
+  return {random.one_of<std::string>({"gpt2", "gpt2", "gpt3-1.3b", "llama3-8b", "mixtral-8x7b"}),
           random.one_of<std::string>({"h100:4x8", "a100-40:4x8", "a100-80:4x8", "rtx4090:4x8",
                                       "t4:8x4", "v100:4x8", "gb200-nvl72:8x4"}),
           random.one_of<std::string>({"none", "none", "meshwright", "megatron-core", "megatron-lm",
                                       "fsdp", "fsdp2", "megatron-deepspeed"})};
+}
+
+void draw_experts(RandomChoices& random, PlanChoices& choices) {
+  choices.ep = random.one_of<std::int64_t>({1, 2, 2, 4, 8});
+  choices.imbalance = random.one_of<double>({1, 1, 1.3});
+  if (random.yes(0.2)) choices.capacity = random.one_of<double>({0.5, 1.25});
+  if (choices.sequence_parallel && !choices.capacity && random.yes(0.3)) choices.etp = 1;
 }
 
 }  // namespace
@@ -42,7 +49,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     const Precision precision = drawn.cluster.starts_with("v100") || drawn.cluster.starts_with("t4")
                                     ? Precision::FP16
                                     : Precision::BF16;
-    const PlanChoices choices = random.draw(choices_of(setting.defaults, precision));
+    PlanChoices choices = random.draw(choices_of(setting.defaults, precision));
+    if (drawn.model.starts_with("mixtral")) draw_experts(random, choices);
     const BatchChoice batch{.global_batch = choices.dp * choices.microbatch *
                                             random.one_of<std::int64_t>({1, 2, 4, 7, 12}),
                             .sequence = random.one_of<std::int64_t>({256, 512, 1024}),
