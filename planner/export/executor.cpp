@@ -121,6 +121,7 @@ TargetWriter executor_writer() {
                         .orders = {},
                         .heads = HeadRule::Uneven,
                         .tensor_forms = true,
+                        .experts = true,
                         .schedules = {Schedule::OneForwardOneBackward, Schedule::GPipe,
                                       Schedule::Interleaved},
                         .any_chunks = true,

@@ -33,10 +33,13 @@ void check_context(Refusals& refusals, const Abilities&, const PlanChoices& choi
          "plans do not say yet how attention is split over the sequence");
 }
 
-void check_experts(Refusals& refusals, const Abilities&, const PlanChoices& choices,
-                   const ExportSetting&) {
+void check_experts(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
+                   const ExportSetting& setting) {
   if (choices.ep == 1) return;
-  refuse(refusals, "ep", std::to_string(choices.ep), "plans do not split experts yet");
+  const bool has_experts = setting.decoder && setting.decoder->spec.experts;
+  if (able.experts && has_experts) return;
+  refuse(refusals, "ep", std::to_string(choices.ep),
+         able.experts ? "the model has no experts" : "plans with experts are not written yet");
 }
 
 void check_tensor(Refusals& refusals, const Abilities& able, const PlanChoices& choices,

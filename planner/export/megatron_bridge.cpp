@@ -183,9 +183,18 @@ std::vector<ExportedFile> write_megatron_bridge(const Export& what) {
   return files;
 }
 
+void check_bridge_model(Refusals& refusals, const DecoderSpec& model,
+                        const ExportSetting& setting) {
+  check_megatron_model(refusals, model, setting);
+  if (model.experts) {
+    refuse(refusals, "model", "experts", "plans with experts are not written yet");
+  }
+}
+
 Abilities bridge_abilities() {
   Abilities abilities = megatron_abilities();
   abilities.zero = {0, 1};
+  abilities.experts = false;
   return abilities;
 }
 
@@ -195,7 +204,7 @@ TargetWriter megatron_bridge_writer() {
   return {.target = {"megatron-bridge", "0.3.1", "megatron-core", "a recipe in Python"},
           .abilities = bridge_abilities(),
           .rules = megatron_rules(),
-          .check_model = check_megatron_model,
+          .check_model = check_bridge_model,
           .write = write_megatron_bridge,
           .start = launch_command,
           .notes = megatron_notes,

@@ -5,6 +5,7 @@
 #include "planner/export/megatron_model.h"
 #include "planner/export/quoting.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
 namespace {
@@ -50,6 +51,20 @@ void add_positions(Options& options, const DecoderSpec& model, std::int64_t sequ
   options.value("--max-position-embeddings", std::get<LearnedPositions>(model.positions).rows);
 }
 
+void add_experts(Options& options, const ExpertsSpec& experts) {
+  options.value("--num-experts", experts.experts);
+  options.value("--moe-router-topk", experts.choices);
+  options.value("--moe-ffn-hidden-size", experts.width);
+  options.flag_if(!experts.router.renormalize, "--moe-router-pre-softmax");
+  if (experts.shared_width) {
+    options.value("--moe-shared-expert-intermediate-size", *experts.shared_width);
+  }
+  // The plan's loss has no term that balances experts.
+  options.value("--moe-router-load-balancing-type", "none");
+  options.value("--moe-token-dispatcher-type", "alltoall");
+  options.flag("--moe-grouped-gemm");
+}
+
 std::vector<std::string> model_options(const Export& what) {
   const DecoderSpec& model = what.model;
   Options options;
@@ -74,6 +89,7 @@ std::vector<std::string> model_options(const Export& what) {
   options.value("--attention-dropout", model.attention_dropout);
   options.value("--hidden-dropout", model.residual_dropout);
   options.value("--make-vocab-size-divisible-by", 1);
+  if (model.experts) add_experts(options, *model.experts);
   return std::move(options).words();
 }
 
@@ -120,6 +136,10 @@ std::vector<std::string> parallel_options(const Export& what) {
   options.value("--tensor-model-parallel-size", choices.tp);
   options.value("--pipeline-model-parallel-size", choices.pp);
   options.value("--context-parallel-size", choices.cp);
+  if (what.model.experts) {
+    options.value("--expert-model-parallel-size", choices.ep);
+    options.value("--expert-tensor-parallel-size", expert_tensor_degree(choices));
+  }
   options.flag_if(choices.sequence_parallel && choices.tp > 1, "--sequence-parallel");
   options.flag_if(what.launch.order == RankOrder::TensorPipelineData, "--use-tp-pp-dp-mapping");
   add_stages(options, what);

@@ -56,6 +56,40 @@ void check_function(Refusals& refusals, const DecoderSpec& model) {
       "it has gated silu, gelu, and tanh gelu with biases");
 }
 
+// Softmax of the chosen ones is what the chosen ones of a softmax are scaled to.
+void check_megatron_experts(Refusals& refusals, const DecoderSpec& model) {
+  const RouterAttributes& router = model.experts->router;
+  if (router.sigmoid || router.groups > 1 || router.factor != 1) {
+    refuse_model(refusals, "experts chosen by sigmoids or in groups", "is not written yet");
+  }
+  if (model.experts->shared_gate) {
+    refuse_model(refusals, "a gate of shared experts", "it has shared experts without one");
+  }
+  if (std::ranges::count(model.sparse, false) > 0) {
+    refuse_model(refusals, "experts in some layers", "is not written yet");
+  }
+}
+
+void check_megatron_capacity(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  if (!choices.capacity) return;
+  refuse(refusals, "capacity", fmt::format("{}", *choices.capacity),
+         "it counts a capacity for each device and not for each sequence");
+}
+
+void check_expert_sequence(Refusals& refusals, const PlanChoices& choices,
+                           const ExportSetting& setting) {
+  const bool experts = setting.decoder && setting.decoder->spec.experts;
+  if (!experts || choices.tp == 1 || choices.sequence_parallel) return;
+  refuse(refusals, "sequence_parallel", "false", "models with experts need it where tp is above 1");
+}
+
+void check_expert_state(Refusals& refusals, const PlanChoices& choices,
+                        const ExportSetting& setting) {
+  const bool experts = setting.decoder && setting.decoder->spec.experts;
+  if (!experts || choices.zero < 2) return;
+  refuse(refusals, "zero", std::to_string(choices.zero), "with experts is not written yet");
+}
+
 void check_megatron_biases(Refusals& refusals, const DecoderSpec& model) {
   const bool all = model.qkv_bias && model.output_bias && model.ffn_bias;
   if (all || (!model.output_bias && !model.ffn_bias)) return;
@@ -92,7 +126,7 @@ void check_fsdp_overlap(Refusals& refusals, const PlanChoices& choices, const Ex
 void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
                           const ExportSetting& setting) {
   if (!model.has_head) refuse_model(refusals, "no head", "it trains language models");
-  if (model.experts) refuse_model(refusals, "experts", "plans with experts are not written yet");
+  if (model.experts) check_megatron_experts(refusals, model);
   if (model.latent) refuse_model(refusals, "latent attention", "is not written yet");
   if (model.parallel_residual) {
     refuse_model(refusals, "attention beside feed-forward", "its layers have them in a row");
@@ -137,9 +171,9 @@ bool has_even_layers(const PlanChoices& choices, const ExportSetting& setting) {
 }
 
 std::vector<Rule> megatron_rules() {
-  return {{"schedule", check_interleaved_rounds},
-          {"zero", check_megatron_offload},
-          {"overlap", check_fsdp_overlap},
+  return {{"schedule", check_interleaved_rounds}, {"zero", check_megatron_offload},
+          {"ep", check_megatron_capacity},        {"sequence_parallel", check_expert_sequence},
+          {"zero", check_expert_state},           {"overlap", check_fsdp_overlap},
           {"bucket", check_megatron_bucket}};
 }
 
@@ -150,6 +184,7 @@ Abilities megatron_abilities() {
       .kernels = {KernelSet::Eager, KernelSet::Unfused},
       .orders = {RankOrder::TensorDataPipeline, RankOrder::TensorPipelineData},
       .heads = HeadRule::DividedOrDivides,
+      .experts = true,
       .schedules = {Schedule::OneForwardOneBackward, Schedule::Interleaved},
       .any_layers = true,
       .zero = {0, 1, 2, 3},

@@ -35,6 +35,7 @@ struct Abilities {
   HeadRule heads = HeadRule::Divided;
   bool tensor = true, pipeline = true;
   bool tensor_forms = false;  // along two and three axes
+  bool experts = false;       // shared out
   SequenceSplit sequence = SequenceSplit::Chosen;
   std::vector<Schedule> schedules = {Schedule::OneForwardOneBackward};
   bool any_chunks = false;  // several a stage without interleaving
