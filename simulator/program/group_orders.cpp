@@ -83,6 +83,11 @@ std::uint64_t work_hash(const Transfer& transfer, Precision precision) {
     hash.add(transfer.group);
   }
   hash.add(element_of(transfer));
+  // Members' parts differ from each other.
+  if (transfer.own_parts) {
+    hash.add(transfer.source->sizes.back());
+    return hash.value();
+  }
   hash.add(bytes_of(transfer, precision));
   hash.add(whole_sizes(transfer));
   if (cuts_source(transfer.kind)) add(hash, transfer.source_cut);
