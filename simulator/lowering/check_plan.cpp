@@ -18,6 +18,7 @@
 #include "simulator/lowering/ops/op_lowering.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/planned_graph.h"
+#include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
 namespace {
@@ -305,7 +306,7 @@ class PlanCheck {
     for (const AxisId axis : state.optimizer) {
       if (mesh.size(axis) == 1 || std::ranges::count(planned.replica_axes, axis) > 0) continue;
       // Some weights may be repeated, and others cut: experts.
-      if (std::ranges::count(plan_.batch_axes, axis) > 0) continue;
+      if (shares_experts(planned, plan_, axis)) continue;
       add("state: axis {} does not repeat all weights with other samples", mesh.axis(axis).name);
     }
     if (std::set(state.optimizer.begin(), state.optimizer.end()).size() != state.optimizer.size()) {

@@ -158,7 +158,7 @@ class BucketCutter {
     }
     for (const AxisId axis : gradient_axes(weights.front())) {
       const bool samples =
-          has_axis(planned_.replica_axes, axis) || has_axis(plan_.batch_axes, axis);
+          has_axis(planned_.replica_axes, axis) || shares_experts(planned_, plan_, axis);
       (samples ? bucket.replica_axes : bucket.late_axes).push_back(axis);
     }
     bucket.state_axes = state_axes(weights.front());
@@ -225,6 +225,15 @@ const WeightUsed& WeightBuckets::use(std::size_t op, WeightId weight) const {
                                               [](const auto& entry) { return entry.first; });
   assert(found != uses.end() && found->first == std::pair(op, weight));
   return found->second;
+}
+
+bool shares_experts(const PlannedGraph& planned, const Plan& plan, AxisId axis) {
+  if (!has_axis(plan.batch_axes, axis)) return false;
+  for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+    if (planned.graph.ops[op].kind != OpKind::ExpertMatmul) continue;
+    if (has_axis(planned.op(op).layouts.weights[0].dims[0].sharding.axes, axis)) return true;
+  }
+  return false;
 }
 
 bool overfills(Bytes filled, Bytes size, Bytes bucket) { return filled + size > bucket; }

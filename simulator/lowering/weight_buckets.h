@@ -57,6 +57,10 @@ struct WeightBuckets {
   std::vector<std::pair<std::pair<std::size_t, WeightId>, WeightUsed>> uses;
 };
 
+// Whether devices along an axis have samples of their own and share experts out: all other weights
+// are repeated along it.
+bool shares_experts(const PlannedGraph& planned, const Plan& plan, AxisId axis);
+
 // Whether a weight of this size is too much for a bucket that has so much already.
 bool overfills(Bytes filled, Bytes size, Bytes bucket);
 // Elements of a bucket that so many owners share out.

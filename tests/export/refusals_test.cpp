@@ -192,7 +192,7 @@ TEST_CASE("models that a target cannot build are refused") {
       CHECK(fields(model, target.name.c_str()).contains("model"));
     }
   }
-  CHECK(fields("mixtral-8x7b", "megatron-lm").empty());
+  CHECK_FALSE(fields("mixtral-8x7b", "megatron-lm").contains("model"));
   CHECK(fields("gemma-7b", "megatron-lm").contains("model"));  // gated gelu, scaled embedding
   CHECK(fields("opt-125m", "megatron-lm").contains("model"));  // relu
   CHECK(fields("gpt2", "torchtitan").contains("model"));       // learned positions

@@ -89,19 +89,19 @@ TEST_CASE("words that are given stand in place of the random tokens, whatever th
 }
 
 TEST_CASE("a script for Megatron-LM says how experts are chosen and shared out") {
-  const ExportBench bench("mixtral-8x7b", "h100:2x8");
+  const ExportBench bench("mixtral-8x7b", "h100");
   const ExportTarget& target = target_named("megatron-lm");
   PlanChoices choices = defaults_of(target, Precision::BF16);
-  choices.dp = 8;
+  choices.dp = 4;
   choices.tp = 2;
-  choices.ep = 8;
+  choices.ep = 4;
   choices.sequence_parallel = true;
   const TemporaryFolder folder;
   write_files(exported(target, choices, bench.setting), folder);
   const std::string words = words_of("MEGATRON=/m bash train.sh", folder);
   for (const char* option :
        {"--num-experts\n8\n", "--moe-router-topk\n2\n", "--moe-ffn-hidden-size\n14336\n",
-        "--moe-grouped-gemm\n", "--expert-model-parallel-size\n8\n",
+        "--moe-grouped-gemm\n", "--expert-model-parallel-size\n4\n",
         "--expert-tensor-parallel-size\n2\n"}) {
     CAPTURE(option);
     CHECK(words.find(option) != std::string::npos);
