@@ -14,7 +14,7 @@ Links::Links(std::unique_ptr<Streams> streams, std::vector<std::size_t> peers,
 
 Links::~Links() {
   background_.request_stop();
-  streams_->wake();
+  streams_->wake(Waiter::Background);
 }
 
 void Links::send(std::size_t to, const MessageHead& head, std::span<const std::byte> bytes) {
@@ -28,7 +28,9 @@ void Links::send(std::size_t to, const MessageHead& head, std::span<const std::b
 void Links::queue_rest(std::size_t to, std::span<const std::byte> bytes) {
   Queue& queue = queues_[to];
   if (queue.parts.empty()) bytes = bytes.subspan(streams_->write(to, bytes));
-  if (!bytes.empty()) queue.parts.emplace_back(bytes.begin(), bytes.end());
+  if (bytes.empty()) return;
+  if (queue.parts.empty()) streams_->wake(Waiter::Background);
+  queue.parts.emplace_back(bytes.begin(), bytes.end());
 }
 
 MessageHead Links::receive(std::size_t from, std::uint64_t channel, std::span<std::byte> into) {
@@ -40,9 +42,11 @@ MessageHead Links::receive(std::size_t from, std::uint64_t channel, std::span<st
       throw_if_failed();
       const std::uint32_t moment = streams_->moment(Waiter::Caller);
       if (move_all() || wanted.head) continue;
+      caller_waits_ = true;
       lock.unlock();
       streams_->wait(Waiter::Caller, moment);
       lock.lock();
+      caller_waits_ = false;
     }
     streams_->stop_waiting();
     move_all();
@@ -98,8 +102,10 @@ void Links::run_background(const std::stop_token& done) {
         moved = !failure_ && move_all();
       } catch (const PeerFailure& failure) {
         failure_ = failure.what();
-        streams_->wake();
+        moved = true;
       }
+      // What the caller waits for may have come, and nothing else would tell it.
+      if (moved && caller_waits_) streams_->wake(Waiter::Caller);
     }
     if (!moved) streams_->wait(Waiter::Background, moment);
   }
@@ -110,7 +116,7 @@ void Links::fail(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = reason;
   }
-  streams_->wake();
+  streams_->wake(Waiter::Caller);
 }
 
 void Links::forget_failure() {

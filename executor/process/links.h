@@ -53,6 +53,7 @@ class Links {
   Mailbox mailbox_;
   std::vector<Queue> queues_;  // by process
   std::optional<std::string> failure_;
+  bool caller_waits_ = false;
   std::jthread background_;
 };
 

@@ -90,12 +90,11 @@ class SharedStreams : public Streams {
 
   void stop_waiting() override { memory_->bell(self_).caller_waits.store(0); }
 
-  void wake() override {
+  void wake(Waiter who) override {
     SharedMemory::Bell& own = memory_->bell(self_);
-    ++own.caller;
-    ++own.background;
-    wake_all(own.caller);
-    wake_all(own.background);
+    auto& word = who == Waiter::Caller ? own.caller : own.background;
+    ++word;
+    wake_all(word);
   }
 
  private:

@@ -19,7 +19,8 @@ namespace {
 class SocketStreams : public Streams {
  public:
   explicit SocketStreams(std::map<std::size_t, PeerConnection> peers)
-      : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+      : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        wake_background_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     for (auto& [process, connection] : peers) {
       const int number = connection.socket.number();
       ::fcntl(number, F_SETFL, ::fcntl(number, F_GETFL) | O_NONBLOCK);
@@ -53,21 +54,31 @@ class SocketStreams : public Streams {
     }
   }
 
-  std::uint32_t moment(Waiter) override { return 0; }
-
-  void wait(Waiter, std::uint32_t) override {
-    std::vector<struct pollfd> all = {{wake_.number(), POLLIN, 0}};
-    for (const auto& [process, peer] : peers_) {
-      const short events = peer.wants_room ? POLLIN | POLLOUT : POLLIN;
-      all.push_back({peer.number(), events, 0});
-    }
-    ::poll(all.data(), all.size(), 100);
-    eventfd_t woken = 0;
-    ::eventfd_read(wake_.number(), &woken);
+  std::uint32_t moment(Waiter who) override {
+    if (who == Waiter::Caller) caller_waits_ = true;
+    return 0;
   }
 
-  void stop_waiting() override {}
-  void wake() override { ::eventfd_write(wake_.number(), 1); }
+  // One of them is enough to be woken by what comes: the caller, while it waits.
+  void wait(Waiter who, std::uint32_t) override {
+    const bool caller = who == Waiter::Caller;
+    const FileDescriptor& own = caller ? wake_ : wake_background_;
+    std::vector<struct pollfd> all = {{own.number(), POLLIN, 0}};
+    if (!caller) background_waits_ = true;
+    if (caller || !caller_waits_) add_peers(all);
+    ::poll(all.data(), all.size(), 100);
+    if (!caller) background_waits_ = false;
+    eventfd_t woken = 0;
+    ::eventfd_read(own.number(), &woken);
+  }
+
+  void stop_waiting() override {
+    caller_waits_ = false;
+    if (background_waits_) ::eventfd_write(wake_background_.number(), 1);
+  }
+  void wake(Waiter who) override {
+    ::eventfd_write((who == Waiter::Caller ? wake_ : wake_background_).number(), 1);
+  }
 
  private:
   struct Peer {
@@ -80,7 +91,15 @@ class SocketStreams : public Streams {
     std::atomic<bool> wants_room = false;
   };
 
-  FileDescriptor wake_;
+  void add_peers(std::vector<struct pollfd>& all) const {
+    for (const auto& [process, peer] : peers_) {
+      const short events = peer.wants_room ? POLLIN | POLLOUT : POLLIN;
+      all.push_back({peer.number(), events, 0});
+    }
+  }
+
+  FileDescriptor wake_, wake_background_;
+  std::atomic<bool> caller_waits_ = false, background_waits_ = false;
   std::map<std::size_t, Peer> peers_;
 };
 

@@ -27,8 +27,8 @@ class Streams {
   virtual void wait(Waiter who, std::uint32_t moment) = 0;
   // The caller no longer waits: the other thread is to be woken instead of it.
   virtual void stop_waiting() = 0;
-  // Ends what waits in this process.
-  virtual void wake() = 0;
+  // Ends the waiting of one of this process's threads.
+  virtual void wake(Waiter who) = 0;
 };
 
 }  // namespace meshwright
