@@ -31,15 +31,6 @@ Extents with_size(Extents sizes, std::size_t dim, std::int64_t size) {
   return sizes;
 }
 
-// The same for both ends of a message. Members that count their rows when they run have parts of
-// their own: each knows what the others give it.
-std::uint64_t hash_of(const Transfer& transfer, Precision precision) {
-  if (!transfer.own_parts) return work_hash(transfer, precision);
-  Hash hash;
-  hash.add(transfer.kind, transfer.group, element_of(transfer), transfer.source->sizes.back());
-  return hash.value();
-}
-
 // One transfer as one process runs it.
 class MessageRun {
  public:
@@ -56,7 +47,7 @@ class MessageRun {
     place_ = static_cast<std::size_t>(std::ranges::find(members_, links.self) - members_.begin());
     Hash channel;
     channel.add(is_pair(transfer.kind), transfer.group, attempt);
-    head_ = {.channel = channel.value(), .work = hash_of(transfer, precision)};
+    head_ = {.channel = channel.value(), .work = work_hash(transfer, precision)};
     const std::string text = transfer_text(transfer);
     text.copy(head_.text.data(), head_.text.size() - 1);
   }
