@@ -18,6 +18,7 @@ PlanChoices all_different(const PlanChoices& choices) {
   ++other.imbalance;
   other.tensor = choices.tensor == TensorForm::OneD ? TensorForm::TwoD : TensorForm::OneD;
   ++other.depth;
+  other.summa = !choices.summa;
   ++other.zero;
   other.shard.reset();
   ++other.virtual_stages;

@@ -36,7 +36,7 @@ constexpr FigureKey kFigureKeys[] = {
 constexpr std::string_view kWordKeys[] = {"fits",    "schedule", "recompute", "offload",
                                           "place",   "layers",   "overlap",   "kernels",
                                           "reshard", "shard",    "gradients", "sequence_parallel",
-                                          "tensor",  "etp",      "capacity"};
+                                          "tensor",  "etp",      "capacity",  "summa"};
 
 // Longer signs before those they begin with.
 constexpr std::pair<std::string_view, Comparison> kSigns[] = {

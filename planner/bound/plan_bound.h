@@ -74,9 +74,9 @@ class Bounds {
  private:
   friend class StagePlay;
   // Tensor degree and how its devices are laid out.
-  using TensorKey = std::tuple<std::int64_t, TensorForm, std::int64_t>;
+  using TensorKey = std::tuple<std::int64_t, TensorForm, std::int64_t, bool>;
   static TensorKey tensor_key(const PlanChoices& choices) {
-    return {choices.tp, choices.tensor, choices.depth};
+    return {choices.tp, choices.tensor, choices.depth, choices.summa};
   }
   // How experts are shared out: among so many devices, and for each so many; how many of the
   // replicas that do stand in a node.

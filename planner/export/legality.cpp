@@ -229,18 +229,30 @@ struct KeyCheck {
   void (*check)(Refusals&, const Abilities&, const PlanChoices&, const ExportSetting&);
 };
 // In the order in which a search decides keys.
-constexpr std::array<KeyCheck, 22> kKeyChecks = {{
-    {"precision", check_precision}, {"kernels", check_kernels},
-    {"gradients", check_gradients}, {"cp", check_context},
-    {"ep", check_experts},          {"tp", check_tensor},
-    {"tensor", check_tensor_form},  {"pp", check_pipeline},
-    {"place", check_place},         {"sequence_parallel", check_sequence},
-    {"schedule", check_schedule},   {"virtual_stages", check_chunks},
-    {"layers", check_layers},       {"recompute", check_recompute},
-    {"rerun_all", check_rerun},     {"offload", check_offload},
-    {"zero", check_zero},           {"shard", check_shard},
-    {"overlap", check_overlap},     {"reshard", check_reshard},
-    {"prefetch", check_prefetch},   {"bucket", check_nothing},
+constexpr std::array<KeyCheck, 23> kKeyChecks = {{
+    {"precision", check_precision},
+    {"kernels", check_kernels},
+    {"gradients", check_gradients},
+    {"cp", check_context},
+    {"ep", check_experts},
+    {"tp", check_tensor},
+    {"tensor", check_tensor_form},
+    {"summa", check_nothing},
+    {"pp", check_pipeline},
+    {"place", check_place},
+    {"sequence_parallel", check_sequence},
+    {"schedule", check_schedule},
+    {"virtual_stages", check_chunks},
+    {"layers", check_layers},
+    {"recompute", check_recompute},
+    {"rerun_all", check_rerun},
+    {"offload", check_offload},
+    {"zero", check_zero},
+    {"shard", check_shard},
+    {"overlap", check_overlap},
+    {"reshard", check_reshard},
+    {"prefetch", check_prefetch},
+    {"bucket", check_nothing},
 }};
 
 }  // namespace

@@ -13,6 +13,8 @@
 namespace meshwright {
 namespace {
 
+// Of squares and cubes of tensor devices: larger ones are searched where they are pinned.
+constexpr std::int64_t kMostColumns = 8;
 constexpr Bytes kBuckets[] = {25_MiB, 100_MiB, 400_MiB, 1600_MiB};
 
 // A key of the short form that is searched: its value moves from one set of choices to another.
@@ -30,6 +32,7 @@ constexpr SearchedKey kSearchedKeys[] = {
        to.depth = from.depth;
      }},
     {"ep", [](PlanChoices& to, const PlanChoices& from) { to.ep = from.ep; }},
+    {"summa", [](PlanChoices& to, const PlanChoices& from) { to.summa = from.summa; }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
     {"place", [](PlanChoices& to, const PlanChoices& from) { to.place = from.place; }},
     {"microbatch",
@@ -90,6 +93,18 @@ std::int64_t count_experts(const Model& model) {
   return found == model.dims.end() ? 1 : found->size;
 }
 
+// As many as there are heads to cut, squares with as many columns, and cubes.
+std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t most) {
+  std::set<std::int64_t> degrees;
+  for (std::int64_t side = 1; side <= std::min(widest, most); ++side) {
+    degrees.insert(side);
+    if (side > kMostColumns) continue;
+    if (side <= most / side) degrees.insert(side * side);
+    if (side <= most / side / side && side * side <= widest) degrees.insert(side * side * side);
+  }
+  return {degrees.begin(), degrees.end()};
+}
+
 template <class Value, class Set>
 std::vector<PlanChoices> each(const PlanChoices& from, const std::vector<Value>& values, Set set) {
   std::vector<PlanChoices> all;
@@ -134,6 +149,7 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   one.depth = 1;
   one.ep = 1;
   one.etp.reset();
+  one.summa = false;
   one.microbatch = 1;
   one.place.clear();
   one.sequence_parallel = false;
@@ -179,7 +195,7 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   const auto dp = each(start, divisors(batch_.global_batch, devices_),
                        [](PlanChoices& c, std::int64_t value) { c.dp = value; });
   for (const PlanChoices& replicas : allowed("dp", dp)) {
-    const auto tp = each(replicas, numbers(std::min(widest_ * widest_, devices_ / replicas.dp)),
+    const auto tp = each(replicas, tensor_degrees(widest_, devices_ / replicas.dp),
                          [](PlanChoices& c, std::int64_t value) { c.tp = value; });
     for (const PlanChoices& tensor : tensors(allowed("tp", tp))) {
       const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
@@ -204,17 +220,19 @@ std::vector<PlanChoices> SearchSpace::tensors(const std::vector<PlanChoices>& de
                c.tensor = value;
                c.depth = 1;
              });
-    for (PlanChoices& one : allowed("tensor", forms)) {
-      if (is_possible(one)) all.push_back(std::move(one));
+    for (const PlanChoices& form : allowed("tensor", forms)) {
+      // Part by part products take as long or longer: only where that is pinned.
+      for (PlanChoices& one : allowed("summa", {form})) {
+        if (is_possible(one)) all.push_back(std::move(one));
+      }
     }
   }
   return all;
 }
 
-// Whether heads are enough for the devices, and a replica's samples for its rows. What is pinned
-// is asked about in any case, to hear why not.
+// Whether heads are enough for the devices, and a replica's samples for its rows. A degree that is
+// pinned is asked about in any case, to hear why not.
 bool SearchSpace::is_possible(const PlanChoices& tensor) const {
-  if (is_pinned("tp") && is_pinned("tensor")) return true;
   Reasons problems;
   PlanChoices one = tensor;
   one.microbatch = batch_.global_batch / one.dp;
@@ -223,7 +241,10 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
   if (!problems.empty()) return false;
   const TensorMesh mesh = tensor_mesh(one);
   const std::int64_t side = mesh.axes.back().size;
-  return (one.tensor == TensorForm::ThreeD ? side * side : side) <= widest_ || is_pinned("tp");
+  if (is_pinned("tp")) return true;
+  const bool line = one.tensor == TensorForm::OneD;
+  const std::int64_t heads = one.tensor == TensorForm::ThreeD ? side * side : side;
+  return heads <= widest_ && (line || side <= kMostColumns);
 }
 
 std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) const {
@@ -414,7 +435,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
   add("tp", {fmt::format("1 to {}", std::min(widest_, devices_))});
-  add("tensor", {"1d", "2d", "3d"});
+  add("tensor", {"1d", fmt::format("2d and 3d with up to {} columns", kMostColumns)});
+  add("summa", {"false"});
   if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
   add("place", {"every split of a node among the axes"});

@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, etp, capacity, imbalance, tensor, depth, place, zero, shard, microbatch, "
-    "schedule, virtual_stages, layers, "
+    "dp, tp, pp, cp, ep, etp, capacity, imbalance, tensor, depth, summa, place, zero, shard, "
+    "microbatch, schedule, virtual_stages, layers, "
     "sequence_parallel, recompute, rerun_all, offload, bucket, overlap, prefetch, reshard, "
     "kernels, gradients";
 
@@ -175,6 +175,8 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.tensor = parse_tensor_form(key, value);
   } else if (key == "depth") {
     choices.depth = degree();
+  } else if (key == "summa") {
+    choices.summa = yes_or_no(key, value);
   } else if (key == "place") {
     choices.place = parse_place(key, value);
   } else if (key == "zero") {
@@ -348,6 +350,7 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
   if (choices.imbalance != otherwise.imbalance) add("imbalance", choices.imbalance);
   if (choices.tensor != otherwise.tensor) add("tensor", to_text(choices.tensor));
   if (choices.depth != otherwise.depth) add("depth", choices.depth);
+  if (choices.summa != otherwise.summa) add("summa", choices.summa);
   if (choices.place != otherwise.place) add("place", to_text(choices.place));
   if (choices.zero != otherwise.zero) add("zero", choices.zero);
   if (choices.shard && choices.shard != otherwise.shard) add("shard", *choices.shard);

@@ -50,6 +50,7 @@ struct PlanChoices {
   double imbalance = 1;                  // as Plan::expert_imbalance
   TensorForm tensor = TensorForm::OneD;
   std::int64_t depth = 1;  // layers of a 2.5d
+  bool summa = false;      // products of squares part by part, each sent while another is added
   int zero = 0;
   std::optional<std::int64_t> shard = {};  // replicas that zero shares state out among; none: all
   std::int64_t microbatch = 1;

@@ -33,6 +33,7 @@ void set_tensor_form(PlanChoices& choices, const Plan& plan) {
     if (axis.name.starts_with("tp_")) choices.tp *= axis.size;
   }
   choices.tensor = TensorForm::TwoD;
+  choices.summa = std::ranges::count(plan.ops, Implementation::Summa, &OpPlan::implementation) > 0;
   if (!depth) return;
   const bool layers = std::ranges::count(plan.batch_axes, *depth) > 0;
   choices.tensor = layers ? TensorForm::TwoAndHalfD : TensorForm::ThreeD;

@@ -41,6 +41,7 @@ class OpDivision {
         view_(view),
         row_(*mesh.find("tp_row")),
         column_(*mesh.find("tp_col")),
+        summa_(choices.summa),
         plan_{.op = view.op->name} {
     if (choices.tensor == TensorForm::ThreeD) third_ = mesh.find("tp_depth");
   }
@@ -49,7 +50,9 @@ class OpDivision {
     const auto within = tensor_dim();
     const bool product = view_.op->kind == OpKind::Matmul;
     const bool table = view_.op->kind == OpKind::Embedding && within;
-    if (product || table) {
+    if (product && summa_) {
+      divide_summa(within);
+    } else if (product || table) {
       divide_product(within);
       share_matrix(within);
     } else if (within) {
@@ -125,6 +128,14 @@ class OpDivision {
     }
   }
 
+  // Results are cut by columns; the input and the matrix both along what is summed over.
+  void divide_summa(const std::optional<DimId>& within) {
+    const bool out = within && use_of(view_, *within) != DimUse::Contracted;
+    cut(out ? *within : last_of_result(), {column_});
+    if (const auto contracted = contracted_dim()) share_along(*contracted);
+    plan_.implementation = Implementation::Summa;
+  }
+
   // A matrix lies cut over the rows besides: along a dimension that is not cut yet, or else once
   // more along its longest.
   void share_matrix(const std::optional<DimId>& within) {
@@ -135,11 +146,13 @@ class OpDivision {
     for (const DimId dim : view_.weights[0]->dims) {
       if (dim != within && (!shared || rank(dim) > rank(*shared))) shared = dim;
     }
-    if (!shared) return;
-    plan_.relayouts.weights[0] = {
-        {.kind = RelayoutKind::AllGather, .axes = {row_}, .from = *shared}};
+    if (shared) share_along(*shared);
+  }
+
+  void share_along(DimId dim) {
+    plan_.relayouts.weights[0] = {{.kind = RelayoutKind::AllGather, .axes = {row_}, .from = dim}};
     plan_.relayouts.weight_gradients[0] = {
-        {.kind = RelayoutKind::ReduceScatter, .axes = {row_}, .to = *shared}};
+        {.kind = RelayoutKind::ReduceScatter, .axes = {row_}, .to = dim}};
   }
 
   // Between products everything is cut as residuals are.
@@ -156,6 +169,7 @@ class OpDivision {
   const Model& model_;
   const OpView& view_;
   const AxisId row_, column_;
+  const bool summa_;
   std::optional<AxisId> third_;  // of 3d
   OpPlan plan_;
 };
@@ -192,6 +206,11 @@ void check_tensor(std::vector<std::string>& problems, const PlanChoices& choices
   const std::string form = fmt::format("tensor={}", to_text(choices.tensor));
   if (choices.depth > 1 && choices.tensor != TensorForm::TwoAndHalfD) {
     problems.push_back(fmt::format("depth={}: only tensor=2.5d has layers", choices.depth));
+  }
+  const bool square =
+      choices.tensor == TensorForm::TwoD || choices.tensor == TensorForm::TwoAndHalfD;
+  if (choices.summa && !square) {
+    problems.push_back(fmt::format("summa=true: {} has no squares of devices", form));
   }
   if (choices.tensor == TensorForm::OneD) return;
   if (choices.sequence_parallel) {

@@ -17,7 +17,8 @@ namespace meshwright {
 // 2d    tp_row x tp_col, both q (Xu et al. 2021): rows have their own samples of the micro-batch,
 //       columns a part of the hidden dimension each between ops, and of heads, ffn and vocabulary
 //       within them. A matrix lies cut over both; its parts along the rows are gathered for a
-//       product, its gradient is scattered over them.
+//       product, its gradient is scattered over them. With `summa` results are cut by columns and
+//       the input and the matrix of a product come part by part.
 // 2.5d  tp_depth x tp_row x tp_col (Wang et al. 2021): layers of squares, each with its own
 //       samples, that repeat the weights.
 // 3d    tp_depth x tp_row x tp_col, all q (Bian et al. 2021): rows as above; between ops the

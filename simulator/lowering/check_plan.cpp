@@ -16,6 +16,7 @@
 #include "simulator/lowering/check_offload.h"
 #include "simulator/lowering/check_recompute.h"
 #include "simulator/lowering/ops/op_lowering.h"
+#include "simulator/lowering/ops/product.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/planned_graph.h"
 #include "simulator/lowering/weight_buckets.h"
@@ -240,11 +241,25 @@ class PlanCheck {
     std::set<std::uint32_t> seen;
     for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
       if (!seen.insert(planned.planned_of[op]).second) continue;
+      if (const auto refusal = implementation_refusal(planned, op)) {
+        add("op {}: {}", printable(planned.patterns[op]), *refusal);
+      }
       const OpLowering* lowering = lowering_of(planned.graph.ops[op].kind);
       if (!lowering || !lowering->layout_refusal) continue;
       const auto refusal = lowering->layout_refusal(planned.graph, planned.op(op).layouts);
       if (refusal) add("op {}: {} is not lowered yet", printable(planned.patterns[op]), *refusal);
     }
+  }
+
+  std::optional<std::string> implementation_refusal(const PlannedGraph& planned, std::size_t op) {
+    const OpPlan* plan = planned.op(op).plan;
+    if (!plan || plan->implementation == Implementation::Local) return std::nullopt;
+    auto refusal = summa_refusal(planned, op);
+    const auto size = [&](OpRelayouts::BySteps OpRelayouts::*which) {
+      return plan_.slots.front().mesh.size(planned.steps(op, which, 0).front().axes);
+    };
+    if (refusal || size(&OpRelayouts::inputs) == size(&OpRelayouts::weights)) return refusal;
+    return "summa needs as many parts of the input as of the matrix";
   }
 
   // Steps move numbers within a micro-batch; indices are loaded as they are wanted.

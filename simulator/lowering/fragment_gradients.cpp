@@ -171,12 +171,18 @@ View FragmentWriter::weight_gradient(std::size_t op, std::size_t weight) {
 void FragmentWriter::emit_gradients(std::size_t op, KernelDraft& call) {
   if (!moves_gradients(op)) return emit(call.computes_gradients(op, graph().ops[op].weights));
   emit(call);
+  keep_gradients(op);
+}
+
+void FragmentWriter::keep_gradients(std::size_t op) {
+  add_scattered();
   for (const auto& [weight, view] : std::exchange(computed_gradients_, {})) {
     keep_gradient(op, weight, view);
   }
 }
 
-// Its part of the sum over devices is added to what earlier micro-batches left.
+// Its part of the sum over devices is added to what earlier micro-batches left, when the gradients
+// of the next op are computed: until then it is scattered.
 void FragmentWriter::keep_gradient(std::size_t op, std::size_t weight, View view) {
   GraphOp named;
   const WeightId id = graph().ops[op].weights[weight];
@@ -189,11 +195,17 @@ void FragmentWriter::keep_gradient(std::size_t op, std::size_t weight, View view
                                                   view.operand.element, Component::Transfers);
   emit_steps(steps, layouts(op).weight_gradients[weight], view, own, named.name,
              Purpose::Gradients);
-  KernelDraft sum(KernelKind::Sum, KernelPart::InputGradient, named);
-  emit(sum.read(own).write(weight_view({op, id, true}, kept)).computes_gradients(op, {id}));
   for (std::size_t t = first; t < tasks_->size(); ++t) {
     (*tasks_)[t].phase = KernelPart::WeightGradient;
   }
+  KernelDraft sum(KernelKind::Sum, KernelPart::InputGradient, named);
+  sum.read(own).write(weight_view({op, id, true}, kept)).computes_gradients(op, {id});
+  scattered_.push_back(sum.take());
+  scattered_.back().phase = KernelPart::WeightGradient;
+}
+
+void FragmentWriter::add_scattered() {
+  for (FragmentTask& sum : std::exchange(scattered_, {})) add_task(std::move(sum));
 }
 
 View FragmentWriter::output_gradient(std::size_t op) {

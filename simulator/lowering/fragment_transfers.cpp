@@ -137,6 +137,35 @@ void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, c
                          from, to));
 }
 
+ShardRange FragmentWriter::range_at(const RelayoutStep& gather, const Layout& kept,
+                                    std::size_t place) const {
+  const Mesh& mesh = placement_.mesh();
+  const DeviceId member = placement_.group(gather.axes)[place];
+  const auto ranges = shards_.ranges(kept.dims[position_of(kept, *gather.from)],
+                                     mesh.coordinates_at(*mesh.find(member)));
+  assert(ranges.size() == 1);
+  return ranges.front();
+}
+
+View FragmentWriter::broadcast(const RelayoutStep& gather, const Layout& kept, const View& own,
+                               std::size_t place, const std::string& name, Purpose purpose,
+                               KernelPart phase) {
+  std::vector<DeviceId> group = placement_.group(gather.axes);
+  // The first of a group is the one that sends.
+  std::rotate(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(place), group.end());
+  Extents sizes = own.operand.sizes;
+  sizes[position_of(kept, *gather.from)] = range_at(gather, kept, place).size;
+  const View part = new_view(name, std::move(sizes), own.operand.element, Component::Transfers);
+  const bool sends = group.front() == placement_.device();
+  FragmentTask task = transfer_task(
+      {.kind = TransferKind::Broadcast, .purpose = purpose, .group = std::move(group)},
+      sends ? own : part, part);
+  const bool backward = tasks_ == &fragment_.backward && !rerunning_;
+  if (backward && phase == KernelPart::WeightGradient) task.phase = phase;
+  add_task(std::move(task));
+  return part;
+}
+
 void FragmentWriter::emit_steps(const RelayoutSteps& steps, Layout layout, View view,
                                 const View& end, const std::string& name, Purpose purpose) {
   std::size_t last_move = steps.size();

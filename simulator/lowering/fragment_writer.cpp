@@ -9,7 +9,6 @@
 #include "simulator/lowering/recompute.h"
 
 namespace meshwright {
-
 Fragment FragmentWriter::write() {
   tasks_ = &fragment_.forward;
   versions_.emplace_back();
@@ -22,18 +21,46 @@ Fragment FragmentWriter::write() {
   moved_.clear();
   for (const Message& message : crossings) receive_gradient(message);
   for (std::size_t op = range_.end_op; op-- > range_.first_op;) {
+    // Layers are alike, whatever stands around them.
+    if (op_ < range_.end_op && planned_.repetition[op] != planned_.repetition[op_]) add_scattered();
     op_ = op;
     if (!needs_gradient(graph().ops[op].outputs[0])) continue;
     open_segments(op);
     backward(op);
   }
+  add_scattered();
   for (const Message& message : received_) {
     if (!needs_gradient(message.tensor)) continue;
     const View view = gradient(message.tensor);
     if (edges_ == FragmentEdges::Messages) send(view, message);
   }
   drop_unread(fragment_);
+  place_gathers(fragment_.forward);
+  place_gathers(fragment_.backward);
   return std::move(fragment_);
+}
+
+void FragmentWriter::place_gathers(std::vector<FragmentTask>& tasks) const {
+  std::vector<FragmentTask> placed;
+  placed.reserve(tasks.size());
+  std::size_t before = 0;  // the latest product of the layer, or all of it
+  std::optional<std::uint32_t> layer;
+  for (FragmentTask& task : tasks) {
+    // Messages stand behind the last op.
+    const std::uint32_t own = planned_.repetition[std::min(task.op, range_.end_op - 1)];
+    if (layer != own) before = placed.size();
+    layer = own;
+    const auto* transfer = std::get_if<Transfer>(&task.work);
+    const auto* kernel = std::get_if<Kernel>(&task.work);
+    if (transfer && transfer->purpose == Purpose::Weights) {
+      task.waits_for_compute = true;
+      placed.insert(placed.begin() + static_cast<std::ptrdiff_t>(before++), std::move(task));
+      continue;
+    }
+    if (kernel && kernel->kind == KernelKind::Matmul) before = placed.size();
+    placed.push_back(std::move(task));
+  }
+  tasks = std::move(placed);
 }
 
 std::set<Message> FragmentWriter::find_crossings() const {
@@ -108,16 +135,19 @@ View FragmentWriter::weight_view(const WeightOfOp& weight, const Layout& layout)
   return {entry->second, dense_operand(std::move(sizes), element)};
 }
 
+View FragmentWriter::kept_weight(std::size_t op, std::size_t weight) {
+  return weight_view({op, graph().ops[op].weights[weight], false}, kept_layout(op, weight));
+}
+
 View FragmentWriter::weight(std::size_t op, std::size_t weight) {
   const WeightId id = graph().ops[op].weights[weight];
-  const Layout& kept_layout = planned_.op(op).weights[weight];
-  const View kept = weight_view({op, id, false}, kept_layout);
+  const View kept = kept_weight(op, weight);
   const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::weights, weight);
   if (steps.empty()) return kept;
   const std::string& name = graph().weights[id.index()].name;
   const View read = new_view(name, shards_.sizes(layouts(op).weights[weight]), BufferElement::Real,
                              Component::Transfers);
-  emit_steps(steps, kept_layout, kept, read, name, Purpose::Weights);
+  emit_steps(steps, kept_layout(op, weight), kept, read, name, Purpose::Weights);
   return read;
 }
 

@@ -65,10 +65,37 @@ class FragmentWriter {
 
   // Weights as the op's work cuts them, gathered where they are kept cut more.
   View weight(std::size_t op, std::size_t weight);
+  // The same as they are kept.
+  View kept_weight(std::size_t op, std::size_t weight);
+  View kept_input(std::size_t op, std::size_t input) { return value(op_input(op, input)); }
+  const Layout& kept_layout(std::size_t op, std::size_t weight) const {
+    return planned_.op(op).weights[weight];
+  }
+  // What a device keeps of an operand, sent by the one at this place of those that `gather` brings
+  // together to all of them. In the backward it may be only gradients of weights that need it.
+  View broadcast(const RelayoutStep& gather, const Layout& kept, const View& own, std::size_t place,
+                 const std::string& name, Purpose purpose,
+                 KernelPart phase = KernelPart::InputGradient);
+  // Places along the gathered dimension that the one at this place keeps.
+  ShardRange range_at(const RelayoutStep& gather, const Layout& kept, std::size_t place) const;
+  std::size_t member_count(const RelayoutStep& gather) const {
+    return placement_.group(gather.axes).size();
+  }
+  const RelayoutSteps& steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,
+                             std::size_t operand) const {
+    return planned_.steps(op, which, operand);
+  }
+  Implementation implementation(std::size_t op) const {
+    const OpPlan* plan = planned_.op(op).plan;
+    return plan ? plan->implementation : Implementation::Local;
+  }
+
   // Where a kernel writes the gradient of a weight; emit_gradients does the rest.
   View weight_gradient(std::size_t op, std::size_t weight);
   // A kernel that computes the gradients of all of an op's weights. Uses the draft up.
   void emit_gradients(std::size_t op, KernelDraft& call);
+  // The rest, where several kernels have written gradients that move.
+  void keep_gradients(std::size_t op);
   // Whether the op's weights are trained; check_plan wants all of them or none.
   bool trains(std::size_t op) const;
 
@@ -171,10 +198,16 @@ class FragmentWriter {
   };
 
   const OpGraph& graph() const { return planned_.graph; }
+  TensorId op_input(std::size_t op, std::size_t input) const {
+    return graph().ops[op].inputs[input];
+  }
   // Tensors of this fragment that ops outside read, each with each of those chunks.
   std::set<Message> find_crossings() const;
   void forward(std::size_t op);
   void backward(std::size_t op);
+  // Weights that are gathered for a product come while the product before it in the layer is
+  // computed, and not before that: what is gathered takes memory.
+  void place_gathers(std::vector<FragmentTask>& tasks) const;
 
   FragmentBufferId add_buffer(FragmentBuffer buffer);
   View weight_view(const WeightOfOp& weight, const Layout& layout);
@@ -182,6 +215,7 @@ class FragmentWriter {
   // to all it writes or to nothing: then none of them are written where they are kept.
   bool moves_gradients(std::size_t op) const;
   void keep_gradient(std::size_t op, std::size_t weight, View view);
+  void add_scattered();
   View new_output(TensorId tensor);
   // In the layout that a tensor is kept in.
   View new_tensor(const std::string& name, TensorId tensor, BufferElement element);
@@ -235,6 +269,7 @@ class FragmentWriter {
   std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written
   std::map<WeightOfOp, FragmentBufferId> weights_;
   std::map<std::size_t, View> computed_gradients_;  // of the op at hand, by weight: those that move
+  std::vector<FragmentTask> scattered_;             // sums of those that have moved
   std::optional<FragmentBufferId> loss_;
   // What the forward computed, then what each open segment computed again, from outer to inner.
   std::vector<Version> versions_;

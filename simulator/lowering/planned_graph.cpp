@@ -42,9 +42,14 @@ class GraphPlanner {
 
   PlannedGraph run() {
     result_.graph = unroll(model_);
+    std::uint32_t repetition = 0;
     for (const Block& block : model_.blocks) {
       for (std::int64_t r = 0; r < block.count; ++r) {
-        for (const Op& op : block.ops) add_op(block, op);
+        for (const Op& op : block.ops) {
+          add_op(block, op);
+          result_.repetition.push_back(repetition);
+        }
+        ++repetition;
       }
     }
     link_tensors();
@@ -87,6 +92,10 @@ class GraphPlanner {
       op.weights.push_back(kept.value_or(read));
       if (!kept)
         report(view, "weights", i, "only gathers are lowered, and none such lead to", read);
+      for (const DimLayout& dim : op.weights.back().dims) {
+        if (model_.dims[dim.dim.index()].size >= mesh_.size(dim.sharding.axes)) continue;
+        report(view, "weights", i, "too small to be kept as", op.weights.back());
+      }
       auto left = view.weights[i]->frozen ? op.weights.back() : layout_after(scatters, computed);
       if (!left) report(view, "weight_gradients", i, "its steps cannot be taken from", computed);
       if (left && left->dims != op.weights.back().dims) {

@@ -28,6 +28,7 @@ struct PlannedOp {
 struct PlannedGraph {
   OpGraph graph;
   std::vector<std::string> patterns;              // of each op: its name in the blocks
+  std::vector<std::uint32_t> repetition;          // of each op: of all blocks', counted through
   std::vector<PlannedOp> planned;                 // one for all repetitions that are planned alike
   std::vector<std::uint32_t> planned_of;          // of each op: which
   std::vector<Layout> tensors;                    // of each tensor: as it is kept between ops

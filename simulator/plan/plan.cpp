@@ -84,12 +84,16 @@ std::string_view to_text(Implementation implementation) {
   switch (implementation) {
     case Implementation::Local:
       return "local";
+    case Implementation::Summa:
+      return "summa";
   }
   return "";
 }
 
 std::optional<Implementation> parse_implementation(std::string_view text) {
-  if (text == to_text(Implementation::Local)) return Implementation::Local;
+  for (const Implementation one : {Implementation::Local, Implementation::Summa}) {
+    if (text == to_text(one)) return one;
+  }
   return std::nullopt;
 }
 

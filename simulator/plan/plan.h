@@ -41,6 +41,10 @@ struct Chunk {
 // How an op is computed on the devices that share its work, where there are several ways.
 enum class Implementation {
   Local,  // each device by itself, on the shards that the division of the work gives it
+  // A product whose input and matrix are both gathered along the dimension that is summed over:
+  // part by part, each sent to all by the device that keeps it and added to the sum while the next
+  // one is under way (van de Geijn and Watts 1997).
+  Summa,
 };
 
 // What is done with an op's operands between its kernels and what is kept between ops, by the

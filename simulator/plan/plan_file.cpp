@@ -127,7 +127,7 @@ class PlanNames {
     }
     if (const auto text = json.find("implementation")) {
       const auto found = parse_implementation(text->as<std::string>());
-      if (!found) text->fail_expected("local");
+      if (!found) text->fail_expected("local or summa");
       op.implementation = *found;
     }
     for (const auto& [name, field] : kRelayouts) {

@@ -6,8 +6,12 @@ bool reads_operand(const Program& program, const Task& task, std::size_t operand
   switch (task.kind) {
     case TaskKind::Kernel:
       return reads_operand(program.kernel(task), operand);
-    case TaskKind::Transfer:
-      return reads_operand(program.transfer(task), operand);
+    case TaskKind::Transfer: {
+      const Transfer& transfer = program.transfer(task);
+      const bool sends =
+          transfer.kind != TransferKind::Broadcast || transfer.group.front() == program.device;
+      return sends && reads_operand(transfer, operand);
+    }
     case TaskKind::Copy:
       return reads_operand(program.copy(task), operand);
   }

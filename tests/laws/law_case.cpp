@@ -142,11 +142,13 @@ constexpr std::array kTensorForms = {"1d", "2d", "2.5d,depth=2", "3d"};
 // 1, 2, 3: a square, two squares, a cube of tensor devices, as many as can be among 16.
 void draw_tensor_form(LawCase& c, Draw& draw) {
   c["tensor"] = draw(0, 2) == 0 ? draw(1, 3) : 0;
+  c["summa"] = 0;
   if (c["tensor"] == 0) return;
   c["tp"] = c["tensor"] == 1 ? 4 : 8;
   c["microbatch"] *= c["tensor"] == 2 ? 4 : 2;  // samples for every row
   c["microbatches"] = std::min<std::int64_t>(c["microbatches"], 2);
   c["kv_heads"] = std::max<std::int64_t>(c["kv_heads"], c["tensor"] == 3 ? 4 : 2);
+  c["summa"] = c["tensor"] < 3 ? draw(0, 1) : 0;
   c["sequence_parallel"] = 0;
   c["shard_groups"] = 1;
   c["pp"] = std::min(c["pp"], 16 / c["tp"]);
@@ -237,6 +239,7 @@ std::string choices_of(const LawCase& c) {
       c.at("sequence_parallel") == 1, kRecompute.at(static_cast<std::size_t>(c.at("recompute"))),
       c.at("recompute") == kRerunAll, c.at("stay_whole") == 0);
   text += fmt::format(",offload={}", kOffload.at(static_cast<std::size_t>(c.at("offload"))));
+  if (c.at("summa") > 0) text += ",summa=true";
   text += fmt::format(",tensor={}", kTensorForms.at(static_cast<std::size_t>(c.at("tensor"))));
   if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
   if (c.at("ep") > 1) text += fmt::format(",ep={}", c.at("ep"));

@@ -17,7 +17,9 @@ TEST_CASE("every family gives the one-device result on squares, layers of them a
     const Model model = small_model(small);
     const Trained expected = train(model, small_plan("microbatch=8", model, 8), 2);
     for (const char* choices :
-         {"tp=4,tensor=2d,microbatch=2", "tp=4,tensor=2d,dp=2,zero=3,microbatch=2",
+         {"tp=4,tensor=2d,summa=true,dp=2,zero=2,recompute=full,microbatch=2",
+          "tp=9,tensor=2d,summa=true,microbatch=3", "tp=4,tensor=2d,microbatch=2",
+          "tp=4,tensor=2d,dp=2,zero=3,microbatch=2",
           "tp=4,tensor=2d,pp=2,recompute=full,microbatch=4", "tp=9,tensor=2d,microbatch=3",
           "tp=8,tensor=2.5d,depth=2,zero=1,microbatch=4",
           "tp=8,tensor=2.5d,depth=2,zero=2,dp=2,microbatch=4", "tp=8,tensor=3d,microbatch=2",

@@ -85,6 +85,7 @@ class RandomChoices : public RandomDraws {
     choices.tp = choices.tensor == TensorForm::TwoD ? 4 : 8;
     const bool layers = choices.tensor == TensorForm::TwoAndHalfD;
     if (layers) choices.depth = 2;
+    choices.summa = choices.tensor != TensorForm::ThreeD && yes(0.4);
     choices.microbatch *= layers ? 4 : 2;
     choices.dp = std::min<std::int64_t>(choices.dp, 4);
   }

@@ -96,6 +96,25 @@ TEST_CASE("squares of tensor devices send what their products add up to") {
   CHECK(sent.statistics == Approx(expected.statistics));
 }
 
+// Part by part the same goes the same ways: q parts of an input or a matrix are sent, each of which
+// counts whole for everybody it is sent to and for the one that sends it. Every product has its
+// input whole in its row twice, for the forward and for the gradient of the matrix, and scatters
+// the gradient of its input; results stay where they are.
+TEST_CASE("products part by part send what they gather, and every part counts for its sender too") {
+  constexpr double q = 2, share = (q - 1) / q, tokens = kSamples * kTokens / q;
+  Volumes expected;
+  for (const Product& product : products_of(kHidden)) {
+    expected.activations += product.inputs * tokens * kNumber * (2 + share);
+    const double matrix = product.inputs * product.outputs / q;
+    expected.weights += 2 * matrix * kNumber;
+    expected.gradients += matrix * share * kGradient;
+  }
+  const Volumes sent = sent_with("tp=4,tensor=2d,summa=true");
+  CHECK(sent.activations == Approx(expected.activations));
+  CHECK(sent.weights == Approx(expected.weights));
+  CHECK(sent.gradients == Approx(expected.gradients));
+}
+
 // Of q x q x q devices those of a row have its tokens. Inputs of a product are cut over one axis
 // and gathered over another, three times as above; results are scattered over the first, and their
 // gradients gathered: everything is 1/q of the tokens' whole rows. A matrix is cut over both axes.
@@ -132,10 +151,10 @@ TEST_CASE("layers of squares run what as many times the replicas of squares do")
 TEST_CASE("every layout of tensor devices has a short form") {
   const Model model = small_gpt();
   const UserCosts costs(test_cluster());
-  for (const char* text :
-       {"dp=2,tp=4,pp=2,tensor=2d,microbatch=2",
-        "dp=1,tp=8,pp=1,tensor=2.5d,depth=2,zero=1,microbatch=4",
-        "dp=2,tp=8,pp=2,tensor=3d,zero=2,microbatch=2", "dp=1,tp=9,pp=1,tensor=2d,microbatch=3"}) {
+  for (const char* text : {"dp=2,tp=4,pp=2,tensor=2d,microbatch=2",
+                           "dp=1,tp=8,pp=1,tensor=2.5d,depth=2,zero=1,microbatch=4",
+                           "dp=2,tp=8,pp=2,tensor=3d,zero=2,microbatch=2",
+                           "dp=1,tp=9,pp=1,tensor=2d,summa=true,microbatch=3"}) {
     CAPTURE(text);
     const PlanChoices choices = parse_plan_choices(text);
     CHECK(to_text(choices) == text);
@@ -168,6 +187,7 @@ TEST_CASE("devices that cannot be laid out so are refused in words") {
   CHECK(problems("tp=4,tensor=2d,sequence_parallel=true,microbatch=2") ==
         Words{"sequence_parallel=true: tp=4 does not divide a sequence of 9",
               "sequence_parallel=true: tensor=2d cuts what lies between products already"});
+  CHECK(problems("tp=2,summa=true") == Words{"summa=true: tensor=1d has no squares of devices"});
   CHECK_THROWS_WITH(parse_plan_choices("tensor=4d"),
                     "plan: tensor: expected 1d, 2d, 2.5d or 3d, found \"4d\"");
 }
@@ -181,6 +201,17 @@ TEST_CASE("heads that are fewer than the devices they are cut over are refused i
   CHECK(std::ranges::count(problems,
                            "op layers.*.attention.core: heads is 2, which cannot be split over "
                            "tp_depth=2 x tp_col=2") == 1);
+}
+
+TEST_CASE("matrices that are too small for the devices they are cut over are refused in words") {
+  const Model model = small_gpt({.hidden = 8, .layers = 2, .heads = 4});
+  const PlanChoices choices = parse_plan_choices("tp=27,tensor=3d,microbatch=3");
+  const BatchChoice batch{.global_batch = 3, .sequence = 9, .precision = Precision::FP64};
+  const Plan plan = resolve(choices, batch, model, test_cluster(), UserCosts(test_cluster()));
+  const auto problems = check_plan(plan, model, test_cluster());
+  CHECK(std::ranges::count(problems,
+                           "op layers.*.ffn.up: weights 0: too small to be kept as "
+                           "[hidden/tp_col.tp_row, ffn/tp_depth]") == 1);
 }
 
 // What a plan file may say of weights and nobody can do.

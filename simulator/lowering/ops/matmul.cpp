@@ -2,6 +2,7 @@
 
 #include "simulator/lowering/fragment_writer.h"
 #include "simulator/lowering/ops/op_lowering.h"
+#include "simulator/lowering/ops/product.h"
 
 namespace meshwright {
 namespace {
@@ -10,7 +11,8 @@ bool has_dim(const std::vector<DimId>& dims, DimId dim) {
   return std::ranges::count(dims, dim) > 0;
 }
 
-// A weight as [in, out], whichever way it is stored.
+}  // namespace
+
 Operand weight_matrix(const FragmentWriter& writer, std::size_t op, const View& view) {
   const GraphOp& entry = writer.op(op);
   const auto& dims = writer.dims(entry.weights[0]);
@@ -25,12 +27,13 @@ Operand weight_matrix(const FragmentWriter& writer, std::size_t op, const View& 
           .element = stored.element};
 }
 
-// How many of the input's dimensions are summed over.
 std::size_t contracted(const FragmentWriter& writer, std::size_t op) {
   const auto& y = writer.dims(writer.op(op).outputs[0]);
   return static_cast<std::size_t>(std::ranges::count_if(
       writer.dims(writer.op(op).inputs[0]), [&](DimId dim) { return !has_dim(y, dim); }));
 }
+
+namespace {
 
 // The bias in the shape of a result that is kept cut otherwise than the work: its own part of it.
 Operand part_of_bias(const FragmentWriter& writer, std::size_t op, const Operand& bias,
@@ -73,6 +76,7 @@ void add_bias(FragmentWriter& writer, std::size_t op, const View& y) {
 }
 
 void forward_matmul(FragmentWriter& writer, std::size_t op) {
+  if (writer.implementation(op) == Implementation::Summa) return forward_summa(writer, op);
   const GraphOp& entry = writer.op(op);
   const View matrix = writer.weight(op, 0);
   const FragmentWriter::Output y = writer.start_output(op);
@@ -91,6 +95,7 @@ void forward_matmul(FragmentWriter& writer, std::size_t op) {
 }
 
 void backward_matmul(FragmentWriter& writer, std::size_t op) {
+  if (writer.implementation(op) == Implementation::Summa) return backward_summa(writer, op);
   const GraphOp& entry = writer.op(op);
   const View dy = writer.output_gradient(op);
   const std::size_t columns = contracted(writer, op);
