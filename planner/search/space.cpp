@@ -32,7 +32,6 @@ constexpr SearchedKey kSearchedKeys[] = {
        to.depth = from.depth;
      }},
     {"ep", [](PlanChoices& to, const PlanChoices& from) { to.ep = from.ep; }},
-    {"summa", [](PlanChoices& to, const PlanChoices& from) { to.summa = from.summa; }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
     {"place", [](PlanChoices& to, const PlanChoices& from) { to.place = from.place; }},
     {"microbatch",
@@ -132,6 +131,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
     base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
     pinned_[pin.key] = *pin.value;
   }
+  // Bounds of products part by part may lie above what is simulated.
+  if (base_.summa) throw InputError("pin summa=true: it can be simulated, but is not searched");
   for (const KeyValue& forbid : question.forbids) {
     if (!find_key(forbid.key)) {
       throw InputError(fmt::format("forbid {}: it is not searched", printable(forbid.key)));
@@ -209,22 +210,18 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   return meshes;
 }
 
-// Not layers of squares: they have the steps of squares with that many times the replicas, bit by
-// bit, where these have what is left of the micro-batch.
+// Cubes where they are pinned. Not layers of squares: they have the steps of squares with that many
+// times the replicas, bit by bit, where these have what is left of the micro-batch.
 std::vector<PlanChoices> SearchSpace::tensors(const std::vector<PlanChoices>& degrees) const {
   std::vector<PlanChoices> all;
   for (const PlanChoices& degree : degrees) {
-    const auto forms =
-        each(degree, std::vector{TensorForm::OneD, TensorForm::TwoD, TensorForm::ThreeD},
-             [](PlanChoices& c, TensorForm value) {
-               c.tensor = value;
-               c.depth = 1;
-             });
-    for (const PlanChoices& form : allowed("tensor", forms)) {
-      // Part by part products take as long or longer: only where that is pinned.
-      for (PlanChoices& one : allowed("summa", {form})) {
-        if (is_possible(one)) all.push_back(std::move(one));
-      }
+    const auto forms = each(degree, std::vector{TensorForm::OneD, TensorForm::TwoD},
+                            [](PlanChoices& c, TensorForm value) {
+                              c.tensor = value;
+                              c.depth = 1;
+                            });
+    for (PlanChoices& one : allowed("tensor", forms)) {
+      if (is_possible(one)) all.push_back(std::move(one));
     }
   }
   return all;
@@ -435,8 +432,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
   add("tp", {fmt::format("1 to {}", std::min(widest_, devices_))});
-  add("tensor", {"1d", fmt::format("2d and 3d with up to {} columns", kMostColumns)});
-  add("summa", {"false"});
+  add("tensor", {"1d", fmt::format("2d with up to {} columns", kMostColumns)});
   if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
   add("place", {"every split of a node among the axes"});

@@ -77,15 +77,14 @@ class RandomChoices : public RandomDraws {
   }
 
  private:
-  // Squares, layers of squares, cubes; with samples for their rows.
+  // Squares and layers of squares, with samples for their rows.
   void draw_tensor_form(PlanChoices& choices) {
     choices.sequence_parallel = false;
-    choices.tensor = one_of<TensorForm>(
-        {TensorForm::TwoD, TensorForm::TwoD, TensorForm::TwoAndHalfD, TensorForm::ThreeD});
+    choices.tensor =
+        one_of<TensorForm>({TensorForm::TwoD, TensorForm::TwoD, TensorForm::TwoAndHalfD});
     choices.tp = choices.tensor == TensorForm::TwoD ? 4 : 8;
     const bool layers = choices.tensor == TensorForm::TwoAndHalfD;
     if (layers) choices.depth = 2;
-    choices.summa = choices.tensor != TensorForm::ThreeD && yes(0.4);
     choices.microbatch *= layers ? 4 : 2;
     choices.dp = std::min<std::int64_t>(choices.dp, 4);
   }
