@@ -48,11 +48,35 @@ std::int64_t causal_pairs(std::int64_t queries, std::int64_t keys, std::int64_t 
   return up_to(ramp_end) - up_to(before) + checked_multiply(keys - ramp_end, window);
 }
 
+// The sum of places `first` to `end`, each counted from 0 on and as `most` at most.
+std::int64_t clamped_sum(std::int64_t first, std::int64_t end, std::int64_t most) {
+  const auto before = [&](std::int64_t place) {
+    const std::int64_t ramp = std::clamp<std::int64_t>(place, 0, most);
+    const std::int64_t above = checked_multiply(std::max<std::int64_t>(place - most, 0), most);
+    return checked_add(checked_multiply(ramp, ramp - 1) / 2, above);
+  };
+  return before(end) - before(first);
+}
+
+// Pairs of queries and keys of which the key is not after the query, nor before its window.
+std::int64_t causal_pairs(const ShardRange& queries, const ShardRange& keys,
+                          const std::optional<std::int64_t>& window) {
+  const auto up_to = [&](std::int64_t back) {
+    const std::int64_t shift = 1 - back - keys.start;
+    return clamped_sum(queries.start + shift, queries.start + queries.size + shift, keys.size);
+  };
+  return up_to(0) - (window ? up_to(*window) : 0);
+}
+
 std::int64_t seen_pairs(const Kernel& kernel) {
   const auto* attributes = std::get_if<AttentionAttributes>(&kernel.attributes);
   if (!attributes || !attributes->causal) return square_of(kernel);
   const auto& q = kernel.operands[0].sizes;
   const std::int64_t keys = kernel.operands[1].sizes[1];
+  if (kernel.place.size() == 4) {
+    const auto& place = kernel.place;
+    return checked_product({q[0], q[2], seen_pairs(place[2].ranges, place[3].ranges, *attributes)});
+  }
   return checked_product({q[0], q[2], causal_pairs(q[1], keys, attributes->window.value_or(keys))});
 }
 
@@ -186,6 +210,18 @@ Operand dense_operand(const Extents& sizes, BufferElement element, std::int64_t 
           .element = element};
 }
 
+std::int64_t seen_pairs(const std::vector<ShardRange>& queries, const std::vector<ShardRange>& keys,
+                        const AttentionAttributes& attributes) {
+  if (!attributes.causal) return checked_multiply(size_of(queries), size_of(keys));
+  std::int64_t pairs = 0;
+  for (const ShardRange& some : queries) {
+    for (const ShardRange& others : keys) {
+      pairs = checked_add(pairs, causal_pairs(some, others, attributes.window));
+    }
+  }
+  return pairs;
+}
+
 Flops flops_of(const Kernel& kernel) {
   switch (kernel.kind) {
     case KernelKind::Matmul:
@@ -197,6 +233,11 @@ Flops flops_of(const Kernel& kernel) {
     default:
       return Flops(0);
   }
+}
+
+double seen_share_of(const Kernel& kernel) {
+  const std::int64_t square = square_of(kernel);
+  return square == 0 ? 0 : static_cast<double>(seen_pairs(kernel)) / static_cast<double>(square);
 }
 
 Flops seen_flops_of(const Kernel& kernel) {

@@ -190,11 +190,17 @@ struct Kernel {
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
+// Pairs of a query and a key, at these places of one sequence, that an attention's mask shows.
+std::int64_t seen_pairs(const std::vector<ShardRange>& queries, const std::vector<ShardRange>& keys,
+                        const AttentionAttributes& attributes);
+
 // Multiply-adds of matrix products, two operations each; attention over the full square of queries
 // and keys, whose backward computes the scores again.
 Flops flops_of(const Kernel& kernel);
 // The same, of attention only the pairs that its mask shows.
 Flops seen_flops_of(const Kernel& kernel);
+// Of an attention's pairs of queries and keys, the share that its mask shows.
+double seen_share_of(const Kernel& kernel);
 // What is computed: attention in blocks skips what its mask hides; attention that keeps its scores
 // does not, and need not compute them again.
 Flops executed_flops_of(const Kernel& kernel);

@@ -199,8 +199,9 @@ Seconds moving_time(const Kernel& kernel, Precision precision, const DeviceType&
 
 // Of all pairs of queries and keys, those that kernels in blocks compute. A causal mask leaves half
 // of them and a window w of k keys w/k - (w/k)^2/2; blocks that a mask's edge cuts are computed
-// whole, and a window has two edges.
+// whole, and a window has two edges. Between blocks of a sequence whole pieces are seen or not.
 double computed_share(const AttentionShape& a, const FlashFit& flash) {
+  if (a.seen) return *a.seen;
   if (!a.causal) return 1;
   const auto keys = static_cast<double>(std::max<std::int64_t>(a.keys, 1));
   const double edge = flash.causal_ramp / keys / 2;
@@ -262,6 +263,7 @@ AttentionShape attention_shape(const Kernel& kernel) {
   assert(kernel.kind == KernelKind::Attention);
   const auto& q = kernel.operands[0].sizes;
   const auto* attributes = std::get_if<AttentionAttributes>(&kernel.attributes);
+  const bool others = kernel.place.size() == 4 && kernel.place[2].ranges != kernel.place[3].ranges;
   return {.batch = q[0],
           .heads = q[2],
           .queries = q[1],
@@ -270,7 +272,8 @@ AttentionShape attention_shape(const Kernel& kernel) {
           .value_size = kernel.operands[2].sizes[3],
           .causal = attributes && attributes->causal,
           .dropout = attributes && attributes->dropout > 0,
-          .window = attributes ? attributes->window : std::nullopt};
+          .window = attributes ? attributes->window : std::nullopt,
+          .seen = others ? std::optional(seen_share_of(kernel)) : std::nullopt};
 }
 
 Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,

@@ -25,6 +25,9 @@ struct AttentionShape {
   bool causal = false;
   bool dropout = false;
   std::optional<std::int64_t> window = {};  // keys that a query sees, itself and those before it
+  // Of all pairs, those that a mask shows, where keys are those of other places than the queries:
+  // blocks of a sequence that several devices have. None: queries and keys are the same tokens.
+  std::optional<double> seen = {};
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 // Of an Attention kernel.

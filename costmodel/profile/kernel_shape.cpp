@@ -38,6 +38,18 @@ Shape matmul_shape(const Kernel& kernel) {
   return {rows_of(first), second.sizes.back(), first.sizes.back()};
 }
 
+// What is measured is a square of the same tokens, or all of it. Keys of other places than the
+// queries are as long as that if as many pairs are seen. None: it is like neither.
+std::optional<std::string_view> mask_of(const Kernel& kernel,
+                                        const AttentionAttributes& attention) {
+  const bool same = kernel.place.size() != 4 || kernel.place[2].ranges == kernel.place[3].ranges;
+  if (!attention.causal) return "full";
+  if (same) return "causal";
+  const double seen = seen_share_of(kernel);
+  if (seen == 1) return "full";
+  return seen == 0.5 ? std::optional<std::string_view>("causal") : std::nullopt;
+}
+
 std::optional<ShapedKernel> shape_of_attention(const Kernel& kernel) {
   const auto* attention = std::get_if<AttentionAttributes>(&kernel.attributes);
   const Extents& q = kernel.operands[0].sizes;
@@ -45,7 +57,9 @@ std::optional<ShapedKernel> shape_of_attention(const Kernel& kernel) {
   const Extents& v = kernel.operands[2].sizes;
   if (!attention || attention->window || attention->alibi) return {};
   if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[1] != k[1]) return {};
-  std::string variant = fmt::format("{} {}", attention->causal ? "causal" : "full", q[3]);
+  const auto mask = mask_of(kernel, *attention);
+  if (!mask) return {};
+  std::string variant = fmt::format("{} {}", *mask, q[3]);
   if (v[3] != q[3]) variant += fmt::format("+{}", v[3]);
   if (attention->dropout > 0) variant += " dropout";
   return ShapedKernel{{kernel.kind, kernel.part, variant}, {checked_multiply(q[0], q[2]), q[1]}};
