@@ -18,6 +18,11 @@ PlanChoices all_different(const PlanChoices& choices) {
   ++other.imbalance;
   other.tensor = choices.tensor == TensorForm::OneD ? TensorForm::TwoD : TensorForm::OneD;
   ++other.depth;
+  if (choices.cp > 1) {
+    other.context = choices.context == Context::Ring ? Context::Ulysses : Context::Ring;
+  }
+  other.ulysses.reset();
+  other.inner_ring.reset();
   other.summa = !choices.summa;
   ++other.zero;
   other.shard.reset();

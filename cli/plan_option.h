@@ -24,6 +24,7 @@ struct PlanOptions {
 void add_plan_options(Command& command, PlanOptions& options);
 inline constexpr auto kPlanAbout =
     "A plan file or a short form: dp=2,tp=2,pp=2,place=tp:2+dp:2,zero=1,shard=2,\n"
+    "cp=4,context=ring|ulysses|double-ring|rsa,ulysses=2,inner_ring=2,\n"
     "microbatch=1,schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
     "sequence_parallel=true,tensor=2d|2.5d|3d,depth=2,summa=true,\n"
     "recompute=selective|products|full|uniform:2|first:3|\n"

@@ -33,10 +33,10 @@ constexpr FigureKey kFigureKeys[] = {
     {"mfu", PlanFigure::Mfu, 0.01},          {"bubble", PlanFigure::Bubble, 0.01},
     {"needs", PlanFigure::Needs, kGibibyte}, {"spare", PlanFigure::Spare, kGibibyte}};
 
-constexpr std::string_view kWordKeys[] = {"fits",    "schedule", "recompute", "offload",
-                                          "place",   "layers",   "overlap",   "kernels",
-                                          "reshard", "shard",    "gradients", "sequence_parallel",
-                                          "tensor",  "etp",      "capacity",  "summa"};
+constexpr std::string_view kWordKeys[] = {
+    "fits",    "schedule", "recompute", "offload", "place",     "layers",
+    "overlap", "kernels",  "reshard",   "shard",   "gradients", "sequence_parallel",
+    "tensor",  "etp",      "capacity",  "context", "summa"};
 
 // Longer signs before those they begin with.
 constexpr std::pair<std::string_view, Comparison> kSigns[] = {

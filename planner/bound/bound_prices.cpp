@@ -19,9 +19,9 @@ Operand range_of(std::int64_t elements, BufferElement element) {
 }  // namespace
 
 Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
-  return prices_[fmt::format("{} {} {} {} {} {} {}", choices.dp, choices.tp, choices.pp,
-                             to_text(choices.tensor), choices.depth, to_text(choices.place),
-                             replicas_sharing_experts(choices))];
+  return prices_[fmt::format("{} {} {} {} {} {} {} {}", choices.dp, choices.cp, choices.tp,
+                             choices.pp, to_text(choices.tensor), choices.depth,
+                             to_text(choices.place), replicas_sharing_experts(choices))];
 }
 
 double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
@@ -30,8 +30,8 @@ double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64
   if (!added) return entry->second;
   const Transfer transfer{.kind = TransferKind::Send,
                           .purpose = Purpose::Pipeline,
-                          .group = {device_of(choices, setting_.cluster, from, 0, 0),
-                                    device_of(choices, setting_.cluster, to, 0, 0)},
+                          .group = {device_of(choices, setting_.cluster, {.stage = from}),
+                                    device_of(choices, setting_.cluster, {.stage = to})},
                           .source = range_of(bytes.value(), BufferElement::Byte)};
   return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
 }
@@ -58,9 +58,11 @@ double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoice
 // Of those that have the weights of a stage's first device, replica by replica.
 DeviceId Bounds::repeating_device(const PlanChoices& choices, std::int64_t stage,
                                   std::int64_t member) const {
-  const std::int64_t layers = repeated_weights(choices) / choices.dp;
-  return device_of(choices, setting_.cluster, stage, member / layers,
-                   member % layers * (choices.tp / layers));
+  const std::int64_t layers = repeated_weights(choices) / (choices.dp * choices.cp);
+  const std::int64_t part = member / layers;
+  return device_of(
+      choices, setting_.cluster,
+      {stage, part / choices.cp, part % choices.cp, member % layers * (choices.tp / layers)});
 }
 
 double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) const {
@@ -82,8 +84,9 @@ bool Bounds::has_equal_replicas(const PlanChoices& choices) const {
   if (choices.place.empty()) {
     return device_count(choices) <= node.devices && node.levels.size() == 1;
   }
-  const auto share = std::ranges::find(choices.place, "dp", &NodeShare::axis);
-  const bool inside = share != choices.place.end() && share->count > 1;
+  const bool inside = std::ranges::any_of(choices.place, [](const NodeShare& share) {
+    return (share.axis == "dp" || share.axis == "cp") && share.count > 1;
+  });
   // All nodes hold the same, and all that is above them is one switch.
   return cluster.network.size() <= 1 && device_count(choices) % devices_in_node(choices) == 0 &&
          (!inside || node.levels.size() == 1);
@@ -95,13 +98,17 @@ double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
   const auto [entry, added] = prices.norms.try_emplace(shares);
   if (!added) return entry->second;
   Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
-  const std::int64_t replicas = shares ? choices.dp : replicas_sharing_experts(choices);
+  const std::int64_t replicas =
+      shares ? choices.dp * choices.cp : replicas_sharing_experts(choices);
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
-    for (std::int64_t replica = 0; replica < replicas; ++replica) {
-      // Layers of a 2.5d have the same gradients, as replicas do.
-      const std::int64_t repeats = shares ? 1 : repeated_weights(choices) / choices.dp;
+    // Layers of a 2.5d have the same gradients, as replicas and parts of the sequence do.
+    const std::int64_t layers = repeated_weights(choices) / (choices.dp * choices.cp);
+    const std::int64_t repeats = shares ? 1 : layers;
+    const std::int64_t parts = shares ? choices.cp : 1;
+    for (std::int64_t i = 0; i < replicas; ++i) {
       for (std::int64_t tensor = 0; tensor < choices.tp / repeats; ++tensor) {
-        transfer.group.push_back(device_of(choices, setting_.cluster, stage, replica, tensor));
+        transfer.group.push_back(
+            device_of(choices, setting_.cluster, {stage, i / parts, i % parts, tensor}));
       }
     }
   }
@@ -148,9 +155,11 @@ std::int64_t Bounds::sharing_host_link(const PlanChoices& choices) const {
   const std::int64_t size = setting_.cluster.node_types.front().devices;
   const LinkId link = links_.host_link(CopyDirection::ToHost, DeviceId(0));
   std::int64_t sharing = 0;
-  for (std::int64_t replica = 0; replica < std::min(choices.dp, size); ++replica) {
+  for (std::int64_t i = 0; i < choices.dp * choices.cp; ++i) {
+    if (i / choices.cp >= size || i % choices.cp >= size) continue;
     for (std::int64_t tensor = 0; tensor < std::min(choices.tp, size); ++tensor) {
-      const DeviceId device = device_of(choices, setting_.cluster, 0, replica, tensor);
+      const DeviceId device =
+          device_of(choices, setting_.cluster, {0, i / choices.cp, i % choices.cp, tensor});
       if (links_.host_link(CopyDirection::ToHost, device) == link) ++sharing;
     }
   }

@@ -9,16 +9,17 @@
 namespace meshwright {
 
 const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
-  const auto [entry, added] = samples_.try_emplace({tensor_key(choices), microbatch});
+  PlanChoices any_place = choices;
+  any_place.place.clear();
+  any_place.sequence_parallel = false;
+  any_place.recompute = {};
+  any_place.ep = 1;
+  any_place.etp.reset();
+  const LoweredKey key = key_of(any_place);
+  const auto [entry, added] = samples_.try_emplace({key, microbatch});
   if (!added) return entry->second;
-  const auto [known, first] = kernels_.try_emplace(tensor_key(choices));
+  const auto [known, first] = kernels_.try_emplace(key);
   if (first) {
-    PlanChoices any_place = choices;
-    any_place.place.clear();
-    any_place.sequence_parallel = false;
-    any_place.recompute = {};
-    any_place.ep = 1;
-    any_place.etp.reset();
     const auto& lowered = lowered_blocks(any_place);
     if (const auto* blocks = std::get_if<LoweredBlocks>(&lowered)) {
       known->second = kernels_of(*blocks, few_);

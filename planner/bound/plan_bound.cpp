@@ -25,6 +25,30 @@ bool is_trained(const Model& model) {
          });
 }
 
+// What attention cannot do without, of one sample: pairs that masks show, but for those of a token
+// with itself. How blocks of keys are cut does not matter.
+double attention_flops(const Model& model, const ModelCosts& costs, std::int64_t sequence) {
+  double flops = 0;
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    const Block& block = model.blocks[b];
+    for (std::size_t o = 0; o < block.ops.size(); ++o) {
+      const auto* attributes = std::get_if<AttentionAttributes>(&block.ops[o].attributes);
+      if (block.ops[o].kind != OpKind::Attention || !attributes) continue;
+      const auto is_sequence = [&](std::size_t input) {
+        const Tensor& tensor = block.tensors[block.ops[o].inputs[input].index()];
+        return model.dims[tensor.dims[1].index()].role == DimRole::Sequence;
+      };
+      if (!is_sequence(0) || !is_sequence(1)) continue;
+      const std::vector<ShardRange> all = {{0, sequence}};
+      const auto tokens = static_cast<double>(sequence);
+      const double pairs = static_cast<double>(seen_pairs(all, all, *attributes)) - tokens;
+      flops += static_cast<double>(costs.blocks[b].ops[o].work.forward.value()) *
+               static_cast<double>(block.count) * pairs / (tokens * tokens);
+    }
+  }
+  return flops;
+}
+
 // What a layer that recomputes does by itself. Where several are rerun together, nothing of it is
 // counted.
 RecomputeChoice layer_recompute(const RecomputeChoice& recompute) {
@@ -66,8 +90,9 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
       links_(setting.cluster) {
   const ModelCosts costs =
       model_costs(setting.model, {.micro_batch = 1, .sequence = batch.sequence});
-  flops_ = static_cast<double>(costs.linear_forward.value()) *
-           static_cast<double>(batch.global_batch) * (is_trained(setting.model) ? 3 : 1);
+  const double forward = static_cast<double>(costs.linear_forward.value()) +
+                         attention_flops(setting.model, costs, batch.sequence);
+  flops_ = forward * static_cast<double>(batch.global_batch) * (is_trained(setting.model) ? 3 : 1);
   for (const NodeType& node : setting.cluster.node_types) {
     peak_ = std::max(peak_, peak_of(node.device, batch.precision).value());
   }
@@ -75,17 +100,26 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
 
 Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
   // Without a place neighbours stand in a node as far as it goes.
-  const auto share = std::ranges::find(choices.place, "tp", &NodeShare::axis);
   const std::int64_t alone = choices.place.empty() ? 0 : 1;
-  const auto replicas = std::ranges::find(choices.place, "dp", &NodeShare::axis);
-  const std::int64_t together = replicas == choices.place.end()
-                                    ? alone
-                                    : std::min(replicas->count, replicas_sharing_experts(choices));
-  return {tensor_key(choices),
-          share == choices.place.end() ? alone : share->count,
-          choices.sequence_parallel,
-          to_text(layer_recompute(choices.recompute)),
-          {choices.ep, expert_tensor_degree(choices), choices.ep > 1 ? together : 0}};
+  const auto inside = [&](std::string_view axis) {
+    const auto share = std::ranges::find(choices.place, axis, &NodeShare::axis);
+    return share == choices.place.end() ? alone : share->count;
+  };
+  const std::int64_t sharing = replicas_sharing_experts(choices);
+  return {.tp = choices.tp,
+          .tensor = choices.tensor,
+          .depth = choices.depth,
+          .summa = choices.summa,
+          .tp_inside = inside("tp"),
+          .cp = choices.cp,
+          .cp_inside = inside("cp"),
+          .context = context_degrees(choices),
+          .gathers_keys = choices.context == Context::RingSelfAttention,
+          .ep = choices.ep,
+          .etp = expert_tensor_degree(choices),
+          .dp_inside = choices.ep > 1 ? std::min(inside("dp"), sharing) : 0,
+          .sequence_parallel = choices.sequence_parallel,
+          .recompute = to_text(layer_recompute(choices.recompute))};
 }
 
 const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanChoices& choices) {
@@ -100,9 +134,10 @@ const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanCho
   lowered_order_.push_back(key);
   PlanChoices block = choices;
   block.recompute = layer_recompute(choices.recompute);
-  if (!choices.place.empty()) block.place = {{"tp", std::get<1>(key)}};
-  const std::int64_t together = std::get<2>(std::get<ExpertKey>(key));
-  if (!choices.place.empty() && together > 1) block.place.push_back({"dp", together});
+  if (!choices.place.empty()) {
+    block.place = {{"tp", key.tp_inside}, {"cp", key.cp_inside}};
+    if (key.dp_inside > 1) block.place.push_back({"dp", key.dp_inside});
+  }
   return lowered_[key] = lower_blocks(block, batch_, few_setting_);
 }
 
@@ -185,7 +220,8 @@ Seconds Bounds::step_of(const PlanChoices& choices) {
 }
 
 Seconds Bounds::played(StagePlay& play, const PlanChoices& choices) const {
-  const std::int64_t owners = choices.zero > 0 ? choices.shard.value_or(choices.dp) : 1;
+  const std::int64_t owners =
+      choices.zero > 0 ? choices.shard.value_or(choices.dp) * choices.cp : 1;
   return Seconds(play.step() * kRounding) + between_steps(setting_, owners);
 }
 

@@ -73,16 +73,22 @@ class Bounds {
 
  private:
   friend class StagePlay;
-  // Tensor degree and how its devices are laid out.
-  using TensorKey = std::tuple<std::int64_t, TensorForm, std::int64_t, bool>;
-  static TensorKey tensor_key(const PlanChoices& choices) {
-    return {choices.tp, choices.tensor, choices.depth, choices.summa};
-  }
-  // How experts are shared out: among so many devices, and for each so many; how many of the
-  // replicas that do stand in a node.
-  using ExpertKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
-  // These, how many of the tensor devices in a node, SP, recomputation.
-  using LoweredKey = std::tuple<TensorKey, std::int64_t, bool, std::string, ExpertKey>;
+  // What counts for how a block is lowered: degrees and how many of them are in a node, how the
+  // sequence is cut, how experts are shared out, recomputation.
+  struct LoweredKey {
+    std::int64_t tp = 1;
+    TensorForm tensor = TensorForm::OneD;
+    std::int64_t depth = 1;
+    bool summa = false;
+    std::int64_t tp_inside = 1, cp = 1, cp_inside = 1;
+    ContextDegrees context = {};
+    bool gathers_keys = false;
+    std::int64_t ep = 1, etp = 1;
+    std::int64_t dp_inside = 0;  // of the replicas that share experts out
+    bool sequence_parallel = false;
+    std::string recompute = {};
+    friend auto operator<=>(const LoweredKey&, const LoweredKey&) = default;
+  };
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
   static LoweredKey key_of(const PlanChoices& choices);
   const std::variant<LoweredBlocks, Reasons>& lowered_blocks(const PlanChoices& choices);
@@ -135,14 +141,15 @@ class Bounds {
   const std::optional<Bytes> room_;
   const Model few_;
   const Setting few_setting_;
-  double flops_ = 0;  // of matrix products with weights, of a step
+  double flops_ = 0;  // of matrix products, of a step
   double peak_ = 0;   // of a device, in FLOPs per second
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
   std::map<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered_;  // the latest
   std::deque<LoweredKey> lowered_order_;
-  std::map<TensorKey, std::vector<BlockKernel>> kernels_;                // none: refused
-  std::map<std::pair<TensorKey, std::int64_t>, SampleSeconds> samples_;  // and micro-batch
-  std::map<std::string, Prices> prices_;                                 // by degrees and place
+  // By degrees, in any place; none: refused.
+  std::map<LoweredKey, std::vector<BlockKernel>> kernels_;
+  std::map<BlocksKey, SampleSeconds> samples_;
+  std::map<std::string, Prices> prices_;  // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;

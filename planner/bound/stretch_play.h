@@ -41,8 +41,10 @@ class PricedProgram {
       } else {
         const Transfer& transfer = program_.transfer(task);
         seconds = setting.costs->transfer(transfer, plan.precision).time.value();
-        slows = links.inside_domain(transfer.group) ? setting.engine.slow_down_inside_node
-                                                    : setting.engine.slow_down_across_nodes;
+        if (!is_pair(transfer.kind)) {
+          slows = links.inside_domain(transfer.group) ? setting.engine.slow_down_inside_node
+                                                      : setting.engine.slow_down_across_nodes;
+        }
       }
       seconds_.push_back(seconds);
       lost_.push_back(seconds * (1 - 1 / slows));

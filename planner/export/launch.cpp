@@ -19,8 +19,9 @@ std::vector<DeviceId> ranked_devices(const PlanChoices& choices, const Cluster& 
   for (std::int64_t i = 0; i < choices.dp * choices.pp; ++i) {
     const std::int64_t replica = pipeline_last ? i % choices.dp : i / choices.pp;
     const std::int64_t stage = pipeline_last ? i / choices.dp : i % choices.pp;
-    for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
-      devices.push_back(device_of(choices, cluster, stage, replica, tensor));
+    for (std::int64_t part = 0; part < choices.cp * choices.tp; ++part) {
+      devices.push_back(
+          device_of(choices, cluster, {stage, replica, part / choices.tp, part % choices.tp}));
     }
   }
   return devices;

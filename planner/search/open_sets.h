@@ -30,7 +30,8 @@ struct IsWorse {
     if (devices_a != devices_b) return devices_a > devices_b;
     // Numbers first: texts take long to write.
     const auto numbers = [](const PlanChoices& c) {
-      return std::tuple(c.dp, c.tp, c.pp, c.microbatch, c.virtual_stages, c.zero, c.bucket.value());
+      return std::tuple(c.dp, c.tp, c.pp, c.cp, c.microbatch, c.virtual_stages, c.zero,
+                        c.bucket.value());
     };
     if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) > numbers(b.choices);
     return to_text(a.choices) > to_text(b.choices);

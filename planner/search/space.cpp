@@ -15,6 +15,10 @@ namespace {
 
 // Of squares and cubes of tensor devices: larger ones are searched where they are pinned.
 constexpr std::int64_t kMostColumns = 8;
+
+// Of a device's part of the sequence, where that is cut.
+constexpr std::int64_t kFewestTokens = 2048;
+
 constexpr Bytes kBuckets[] = {25_MiB, 100_MiB, 400_MiB, 1600_MiB};
 
 // A key of the short form that is searched: its value moves from one set of choices to another.
@@ -33,6 +37,13 @@ constexpr SearchedKey kSearchedKeys[] = {
      }},
     {"ep", [](PlanChoices& to, const PlanChoices& from) { to.ep = from.ep; }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
+    {"cp", [](PlanChoices& to, const PlanChoices& from) { to.cp = from.cp; }},
+    {"context",
+     [](PlanChoices& to, const PlanChoices& from) {
+       to.context = from.context;
+       to.ulysses = from.ulysses;
+       to.inner_ring = from.inner_ring;
+     }},
     {"place", [](PlanChoices& to, const PlanChoices& from) { to.place = from.place; }},
     {"microbatch",
      [](PlanChoices& to, const PlanChoices& from) { to.microbatch = from.microbatch; }},
@@ -145,12 +156,15 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
                             parse_plan_choices(forbid.key + "=" + *forbid.value, plain_));
   }
   PlanChoices one = base_;
-  one.tp = 1;
+  one.tp = one.cp = 1;
   one.tensor = TensorForm::OneD;
   one.depth = 1;
   one.ep = 1;
   one.etp.reset();
   one.summa = false;
+  one.context = Context::Ring;
+  one.ulysses.reset();
+  one.inner_ring.reset();
   one.microbatch = 1;
   one.place.clear();
   one.sequence_parallel = false;
@@ -192,7 +206,7 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
     return all;
   };
   PlanChoices start = base_;
-  start.dp = start.tp = start.pp = 1;
+  start.dp = start.tp = start.pp = start.cp = 1;
   const auto dp = each(start, divisors(batch_.global_batch, devices_),
                        [](PlanChoices& c, std::int64_t value) { c.dp = value; });
   for (const PlanChoices& replicas : allowed("dp", dp)) {
@@ -203,7 +217,7 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
                            [](PlanChoices& c, std::int64_t value) { c.pp = value; });
       for (const PlanChoices& mesh : allowed("pp", pp)) {
-        if (device_count(mesh) <= devices_) meshes.push_back(mesh);
+        if (device_count(mesh) <= devices_) add_contexts(meshes, mesh);
       }
     }
   }
@@ -244,6 +258,41 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
   return heads <= widest_ && (line || side <= kMostColumns);
 }
 
+// Parts of the sequence with tokens enough to be worth a device, and the ways to attend to all of
+// them: rings and heads as far as there are heads, both where nodes have room for some.
+void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const {
+  std::vector<std::int64_t> degrees = {1};
+  const bool line = mesh.tensor == TensorForm::OneD;
+  for (const std::int64_t cp : divisors(batch_.sequence / 2, devices_ / device_count(mesh))) {
+    if (line && cp > 1 && batch_.sequence / cp >= kFewestTokens) degrees.push_back(cp);
+  }
+  const auto cut = each(mesh, degrees, [](PlanChoices& c, std::int64_t value) { c.cp = value; });
+  for (const PlanChoices& one : allowed("cp", cut)) {
+    if (device_count(one) > devices_) continue;
+    for (PlanChoices& way : allowed("context", contexts_of(one))) meshes.push_back(std::move(way));
+  }
+}
+
+std::vector<PlanChoices> SearchSpace::contexts_of(const PlanChoices& mesh) const {
+  std::vector<PlanChoices> ways = {mesh};
+  if (is_pinned("context") || is_pinned("ulysses") || is_pinned("inner_ring")) return ways;
+  ways.back().context = Context::Ring;
+  ways.back().ulysses.reset();
+  ways.back().inner_ring.reset();
+  if (mesh.cp == 1) return ways;
+  const auto add = [&](Context context) -> PlanChoices& {
+    ways.push_back(ways.front());
+    ways.back().context = context;
+    return ways.back();
+  };
+  if (mesh.tp * mesh.cp <= widest_) add(Context::Ulysses);
+  const std::int64_t inside = setting_.cluster.node_types.front().devices / mesh.tp;
+  if (inside <= 1 || inside >= mesh.cp || mesh.cp % inside != 0) return ways;
+  add(Context::DoubleRing).inner_ring = inside;
+  if (mesh.tp * inside <= widest_) add(Context::Ring).ulysses = inside;
+  return ways;
+}
+
 std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) const {
   const std::int64_t rows = tensor_mesh(mesh).batch_parts;
   if (batch_.global_batch % (mesh.dp * rows) != 0) return {};
@@ -269,20 +318,23 @@ std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& me
   // In a single node all places are alike.
   if (cluster.nodes.size() > 1 || cluster.nodes.front().count == 1 || all == 1) return {{}};
   struct Split {
-    std::int64_t tp, dp, pp;
-    std::int64_t devices() const { return tp * dp * pp; }
+    std::int64_t tp, cp, dp, pp;
+    std::int64_t devices() const { return tp * cp * dp * pp; }
   };
   std::vector<Split> splits;
   for (const std::int64_t tp : divisors(mesh.tp, size)) {
-    for (const std::int64_t dp : divisors(mesh.dp, size / tp)) {
-      for (const std::int64_t pp : divisors(mesh.pp, size / (tp * dp))) {
-        const Split split{tp, dp, pp};
-        if (all / split.devices() <= cluster.nodes.front().count) splits.push_back(split);
+    for (const std::int64_t cp : divisors(mesh.cp, size / tp)) {
+      for (const std::int64_t dp : divisors(mesh.dp, size / (tp * cp))) {
+        for (const std::int64_t pp : divisors(mesh.pp, size / (tp * cp * dp))) {
+          const Split split{tp, cp, dp, pp};
+          if (all / split.devices() <= cluster.nodes.front().count) splits.push_back(split);
+        }
       }
     }
   }
   const auto is_part = [](const Split& a, const Split& b) {
-    return b.tp % a.tp == 0 && b.dp % a.dp == 0 && b.pp % a.pp == 0 && b.devices() > a.devices();
+    return b.tp % a.tp == 0 && b.cp % a.cp == 0 && b.dp % a.dp == 0 && b.pp % a.pp == 0 &&
+           b.devices() > a.devices();
   };
   for (const Split& split : splits) {
     if (std::ranges::any_of(splits, [&](const Split& other) { return is_part(split, other); })) {
@@ -290,6 +342,7 @@ std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& me
     }
     std::vector<NodeShare> place;
     if (split.tp > 1) place.push_back({"tp", split.tp});
+    if (split.cp > 1) place.push_back({"cp", split.cp});
     if (split.dp > 1) place.push_back({"dp", split.dp});
     if (split.pp > 1) place.push_back({"pp", split.pp});
     if (place.empty()) place.push_back({"tp", 1});
@@ -308,7 +361,8 @@ std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) cons
   for (const PlanChoices& placed : places) {
     std::vector<bool> split = {false};
     const bool line = placed.tensor == TensorForm::OneD;
-    if (line && placed.tp > 1 && batch_.sequence % placed.tp == 0) split.push_back(true);
+    const std::int64_t parts = placed.tp * placed.cp;
+    if (line && placed.tp > 1 && batch_.sequence % parts == 0) split.push_back(true);
     for (PlanChoices& one : allowed(
              "sequence_parallel",
              each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
@@ -392,17 +446,18 @@ std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const
 }
 
 std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
-  const std::vector<int> stages = partial.dp > 1 ? std::vector{0, 1, 2, 3} : std::vector{0};
+  const std::vector<int> stages =
+      repeated_weights(partial) > 1 ? std::vector{0, 1, 2, 3} : std::vector{0};
   return allowed("zero", each(partial, stages, [](PlanChoices& c, int value) { c.zero = value; }));
 }
 
 std::vector<PlanChoices> SearchSpace::buckets(const PlanChoices& partial) const {
   std::vector<Bytes> buckets = {base_.bucket};
-  if (partial.dp > 1) buckets.assign(std::begin(kBuckets), std::end(kBuckets));
+  if (repeated_weights(partial) > 1) buckets.assign(std::begin(kBuckets), std::end(kBuckets));
   if (const auto own = target_ ? target_->bucket(partial) : std::nullopt) buckets = {*own};
   return allowed("bucket", each(partial, buckets, [](PlanChoices& c, Bytes value) {
                    c.bucket = value;
-                   if (c.dp > 1) c.bucket_per_replica = Bytes();
+                   if (repeated_weights(c) > 1) c.bucket_per_replica = Bytes();
                  }));
 }
 
@@ -435,6 +490,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("tensor", {"1d", fmt::format("2d with up to {} columns", kMostColumns)});
   if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
+  add("cp", {fmt::format("divisors of the sequence that leave {} tokens", kFewestTokens)});
+  add("context", {"ring", "ulysses", "a ring of nodes, within nodes by heads or in a ring"});
   add("place", {"every split of a node among the axes"});
   add("microbatch", {"divisors of a replica's samples"});
   add("sequence_parallel", {"false", "true"});

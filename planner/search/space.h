@@ -19,7 +19,7 @@ class SearchSpace {
   // InputError for pins and forbids that cannot be read.
   SearchSpace(const SearchQuestion& question, const Setting& setting);
 
-  std::vector<PlanChoices> meshes() const;                               // dp, tp, pp
+  std::vector<PlanChoices> meshes() const;                               // dp, tp, pp, cp
   std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
   std::vector<PlanChoices> divisions(const PlanChoices& partial) const;  // place, SP
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
@@ -51,6 +51,8 @@ class SearchSpace {
   bool is_possible(const PlanChoices& tensor) const;
   // Every way to share experts out.
   std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
+  void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
+  std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
 
   const BatchChoice batch_;

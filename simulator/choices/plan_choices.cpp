@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 
@@ -15,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20;
 
 constexpr std::string_view kKeys =
-    "dp, tp, pp, cp, ep, etp, capacity, imbalance, tensor, depth, summa, place, zero, shard, "
-    "microbatch, schedule, virtual_stages, layers, "
+    "dp, tp, pp, cp, ep, etp, capacity, imbalance, tensor, depth, summa, context, ulysses, "
+    "inner_ring, place, zero, shard, microbatch, schedule, virtual_stages, layers, "
     "sequence_parallel, recompute, rerun_all, offload, bucket, overlap, prefetch, reshard, "
     "kernels, gradients";
 
@@ -65,6 +66,15 @@ TensorForm parse_tensor_form(std::string_view key, std::string_view value) {
     if (value == to_text(form)) return form;
   }
   fail(key, value, "1d, 2d, 2.5d or 3d");
+}
+
+constexpr std::array kContexts = {Context::Ring, Context::Ulysses, Context::DoubleRing,
+                                  Context::RingSelfAttention};
+
+Context parse_context(std::string_view key, std::string_view value) {
+  const auto found = std::ranges::find(kContexts, value, [](Context c) { return to_text(c); });
+  if (found == kContexts.end()) fail(key, value, "ring, ulysses, double-ring or rsa");
+  return *found;
 }
 
 // The names between "+".
@@ -142,7 +152,7 @@ std::vector<NodeShare> parse_place(std::string_view key, std::string_view value)
   for (const std::string_view part : split_names(value)) {
     const auto colon = part.find(':');
     const std::string_view axis = part.substr(0, colon);
-    const bool known = axis == "dp" || axis == "tp" || axis == "pp";
+    const bool known = axis == "dp" || axis == "tp" || axis == "pp" || axis == "cp";
     const auto given = [&](const NodeShare& share) { return share.axis == axis; };
     if (colon == part.npos || !known || std::ranges::any_of(place, given)) {
       fail(key, value, "how many of each axis stand in a node, such as tp:4+dp:2");
@@ -175,6 +185,12 @@ void set_choice(PlanChoices& choices, std::string_view key, std::string_view val
     choices.tensor = parse_tensor_form(key, value);
   } else if (key == "depth") {
     choices.depth = degree();
+  } else if (key == "context") {
+    choices.context = parse_context(key, value);
+  } else if (key == "ulysses") {
+    choices.ulysses = degree();
+  } else if (key == "inner_ring") {
+    choices.inner_ring = degree();
   } else if (key == "summa") {
     choices.summa = yes_or_no(key, value);
   } else if (key == "place") {
@@ -233,7 +249,21 @@ std::string_view without_blanks(std::string_view text) {
 }  // namespace
 
 std::int64_t device_count(const PlanChoices& choices) {
-  return choices.dp * choices.tp * choices.pp;
+  return choices.dp * choices.tp * choices.pp * choices.cp;
+}
+
+ContextDegrees context_degrees(const PlanChoices& choices) {
+  const std::int64_t heads =
+      choices.context == Context::Ulysses ? choices.cp : choices.ulysses.value_or(1);
+  const std::int64_t all = choices.cp / heads;
+  const std::int64_t ring =
+      choices.context == Context::DoubleRing ? choices.inner_ring.value_or(all) : all;
+  return {.rings = all / ring, .ring = ring, .heads = heads};
+}
+
+std::int64_t repeated_weights(const PlanChoices& choices) {
+  const std::int64_t layers = choices.tensor == TensorForm::TwoAndHalfD ? choices.depth : 1;
+  return choices.dp * choices.cp * layers;
 }
 
 std::int64_t devices_in_node(const PlanChoices& choices) {
@@ -243,7 +273,7 @@ std::int64_t devices_in_node(const PlanChoices& choices) {
 }
 
 Bytes bucket_of(const PlanChoices& choices) {
-  return std::max(choices.bucket, choices.bucket_per_replica * choices.dp);
+  return std::max(choices.bucket, choices.bucket_per_replica * (choices.dp * choices.cp));
 }
 
 PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise) {
@@ -305,6 +335,20 @@ std::string_view to_text(TensorForm form) {
   return "";
 }
 
+std::string_view to_text(Context context) {
+  switch (context) {
+    case Context::Ring:
+      return "ring";
+    case Context::Ulysses:
+      return "ulysses";
+    case Context::DoubleRing:
+      return "double-ring";
+    case Context::RingSelfAttention:
+      return "rsa";
+  }
+  return "";
+}
+
 std::string to_text(const RecomputeChoice& recompute) {
   switch (recompute.kind) {
     case Recompute::None:
@@ -350,6 +394,11 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
   if (choices.imbalance != otherwise.imbalance) add("imbalance", choices.imbalance);
   if (choices.tensor != otherwise.tensor) add("tensor", to_text(choices.tensor));
   if (choices.depth != otherwise.depth) add("depth", choices.depth);
+  if (choices.context != otherwise.context) add("context", to_text(choices.context));
+  if (choices.ulysses && choices.ulysses != otherwise.ulysses) add("ulysses", *choices.ulysses);
+  if (choices.inner_ring && choices.inner_ring != otherwise.inner_ring) {
+    add("inner_ring", *choices.inner_ring);
+  }
   if (choices.summa != otherwise.summa) add("summa", choices.summa);
   if (choices.place != otherwise.place) add("place", to_text(choices.place));
   if (choices.zero != otherwise.zero) add("zero", choices.zero);

@@ -29,9 +29,14 @@ struct RecomputeChoice {
   friend bool operator==(const RecomputeChoice&, const RecomputeChoice&) = default;
 };
 
+// How devices that have a part of the sequence each (cp) attend to all of it: keys and values go
+// around a ring of them; every device gets all tokens of some of the heads; a ring of rings; or all
+// keys and values are brought to every device from neighbour to neighbour.
+enum class Context { Ring, Ulysses, DoubleRing, RingSelfAttention };
+
 // How many neighbours of an axis stand in one node, and those next to each other in there.
 struct NodeShare {
-  std::string axis;  // "dp", "tp", "pp"
+  std::string axis;  // "dp", "tp", "pp", "cp"
   std::int64_t count = 1;
   friend bool operator==(const NodeShare&, const NodeShare&) = default;
 };
@@ -50,14 +55,18 @@ struct PlanChoices {
   double imbalance = 1;                  // as Plan::expert_imbalance
   TensorForm tensor = TensorForm::OneD;
   std::int64_t depth = 1;  // layers of a 2.5d
-  bool summa = false;      // products of squares part by part, each sent while another is added
+  Context context = Context::Ring;
+  // Devices of cp that share heads out, the others being a ring; none: 1, or all of them.
+  std::optional<std::int64_t> ulysses = {};
+  std::optional<std::int64_t> inner_ring = {};  // devices of one of the rings of a double ring
+  bool summa = false;  // products of squares part by part, each sent while another is added
   int zero = 0;
   std::optional<std::int64_t> shard = {};  // replicas that zero shares state out among; none: all
   std::int64_t microbatch = 1;
   std::int64_t virtual_stages = 1;   // chunks of every stage
   std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be
   // How a node's devices are shared out among the axes, innermost first; what an axis has beyond
-  // that goes over nodes. Empty: devices in their order, tp innermost, then dp, then pp.
+  // that goes over nodes. Empty: devices in their order, tp innermost, then cp, dp, pp.
   std::vector<NodeShare> place;
   bool sequence_parallel = false;
   Schedule schedule = Schedule::OneForwardOneBackward;
@@ -78,6 +87,15 @@ struct PlanChoices {
 
 // How many devices the plan needs.
 std::int64_t device_count(const PlanChoices& choices);
+// Of those of cp: how many share heads out, how many are in a ring, and how many such rings.
+struct ContextDegrees {
+  std::int64_t rings = 1, ring = 1, heads = 1;
+  friend auto operator<=>(const ContextDegrees&, const ContextDegrees&) = default;
+};
+ContextDegrees context_degrees(const PlanChoices& choices);
+// Groups of devices that have all weights among them and samples or tokens of their own: replicas,
+// and of each the parts of the sequence and the layers of a 2.5d.
+std::int64_t repeated_weights(const PlanChoices& choices);
 // Of these in one node, where a place is given.
 std::int64_t devices_in_node(const PlanChoices& choices);
 // Gradients that are reduced together.
@@ -92,6 +110,7 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise = {
 std::string to_text(const RecomputeChoice& recompute);
 std::string to_text(const std::vector<NodeShare>& place);
 std::string_view to_text(Schedule schedule);
+std::string_view to_text(Context context);
 
 // Whether a text is meant as a short form and not as a file's name.
 bool looks_like_choices(std::string_view text);

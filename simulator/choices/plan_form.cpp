@@ -17,10 +17,16 @@ Plan without_costs(Plan plan) {
   return plan;
 }
 
+// By axes of tensor parallelism.
 bool splits_sequence(const Plan& plan, const Model& model) {
+  const auto is_tensor = [&](AxisId axis) {
+    const std::string& name = plan.slots.front().mesh.axis(axis).name;
+    return name != "rings" && name != "cp" && name != "ulysses";
+  };
   return std::ranges::any_of(plan.ops, [&](const OpPlan& op) {
     return std::ranges::any_of(op.work, [&](const auto& division) {
-      return model.dims[division.first.index()].role == DimRole::Sequence;
+      return model.dims[division.first.index()].role == DimRole::Sequence &&
+             std::ranges::any_of(division.second.axes, is_tensor);
     });
   });
 }
@@ -52,6 +58,23 @@ std::optional<std::int64_t> expert_tensor_of(const Plan& plan, const Model& mode
   return 1;
 }
 
+void set_context(PlanChoices& choices, const Plan& plan) {
+  const Mesh& mesh = plan.slots.front().mesh;
+  const auto has = [&](Implementation implementation) {
+    return std::ranges::count(plan.ops, implementation, &OpPlan::implementation) > 0;
+  };
+  const auto ring = mesh.find("cp"), rings = mesh.find("rings"), heads = mesh.find("ulysses");
+  if (rings) {
+    choices.context = Context::DoubleRing;
+    choices.inner_ring = ring ? mesh.size(*ring) : 1;
+  } else if (heads && !ring) {
+    choices.context = Context::Ulysses;
+  } else if (has(Implementation::RingSelfAttention)) {
+    choices.context = Context::RingSelfAttention;
+  }
+  if (heads && ring) choices.ulysses = mesh.size(*heads);
+}
+
 // Everything that one field says.
 std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   const Mesh& mesh = plan.slots.front().mesh;
@@ -67,8 +90,10 @@ std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   PlanChoices choices{.dp = size("dp") * size("dp_ep") * owners,
                       .tp = line ? size("tp") * size("tp_ep") * size("etp") : 1,
                       .pp = stages,
+                      .cp = size("rings") * size("cp") * size("ulysses"),
                       .ep = size("dp_ep") * size("shard_ep") * size("tp_ep")};
   if (!line) set_tensor_form(choices, plan);
+  set_context(choices, plan);
   if (mesh.find("shard") || mesh.find("shard_ep")) choices.shard = owners;
   const auto etp = line ? expert_tensor_of(plan, model) : std::nullopt;
   if (etp && *etp < choices.tp) choices.etp = *etp;
@@ -108,14 +133,42 @@ std::vector<std::int64_t> chunk_layers(const Plan& plan, const Model& model) {
 bool stands_so(const PlanChoices& choices, const Plan& plan, const Cluster& cluster) {
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     const auto devices = plan.slots[static_cast<std::size_t>(stage)].mesh.devices();
-    for (std::int64_t i = 0; i < choices.dp * choices.tp; ++i) {
-      if (devices[static_cast<std::size_t>(i)] !=
-          device_of(choices, cluster, stage, i / choices.tp, i % choices.tp)) {
-        return false;
-      }
+    for (std::int64_t i = 0; i < choices.dp * choices.cp * choices.tp; ++i) {
+      const std::int64_t part = i / choices.tp;
+      const PlanPlace place{stage, part / choices.cp, part % choices.cp, i % choices.tp};
+      if (devices[static_cast<std::size_t>(i)] != device_of(choices, cluster, place)) return false;
     }
   }
   return true;
+}
+
+// With these axes in their order in a node, every share of each.
+std::optional<std::vector<NodeShare>> place_in_order(PlanChoices choices,
+                                                     const std::array<NodeShare, 4>& axes,
+                                                     const Plan& plan, const Cluster& cluster) {
+  const std::int64_t size = cluster.node_types.front().devices;
+  std::vector<std::vector<NodeShare>> places = {{}};
+  for (const NodeShare& axis : axes) {
+    std::vector<std::vector<NodeShare>> longer;
+    for (const auto& place : places) {
+      std::int64_t inside = 1;
+      for (const NodeShare& share : place) inside *= share.count;
+      for (std::int64_t count = 1; count <= axis.count && inside * count <= size; ++count) {
+        if (axis.count % count != 0) continue;
+        longer.push_back(place);
+        longer.back().push_back({axis.axis, count});
+      }
+    }
+    places = std::move(longer);
+  }
+  for (std::vector<NodeShare>& place : places) {
+    choices.place = place;
+    if (!stands_so(choices, plan, cluster)) continue;
+    std::erase_if(place, [](const NodeShare& share) { return share.count == 1; });
+    if (place.empty()) place = {{"tp", 1}};
+    return place;
+  }
+  return std::nullopt;
 }
 
 // Every order of the axes in a node, with every share of each.
@@ -123,21 +176,10 @@ std::optional<std::vector<NodeShare>> place_of(PlanChoices choices, const Plan& 
                                                const Cluster& cluster) {
   if (stands_so(choices, plan, cluster)) return std::vector<NodeShare>();
   if (cluster.nodes.size() > 1) return std::nullopt;
-  std::array<NodeShare, 3> axes = {{{"dp", choices.dp}, {"pp", choices.pp}, {"tp", choices.tp}}};
+  std::array<NodeShare, 4> axes = {
+      {{"cp", choices.cp}, {"dp", choices.dp}, {"pp", choices.pp}, {"tp", choices.tp}}};
   do {
-    const std::array<std::int64_t, 3> most = {axes[0].count, axes[1].count, axes[2].count};
-    for (std::int64_t a = 1; a <= most[0]; ++a) {
-      for (std::int64_t b = 1; most[0] % a == 0 && b <= most[1]; ++b) {
-        for (std::int64_t c = 1; most[1] % b == 0 && c <= most[2]; ++c) {
-          if (most[2] % c != 0 || a * b * c > cluster.node_types.front().devices) continue;
-          choices.place = {{axes[0].axis, a}, {axes[1].axis, b}, {axes[2].axis, c}};
-          if (!stands_so(choices, plan, cluster)) continue;
-          std::erase_if(choices.place, [](const NodeShare& share) { return share.count == 1; });
-          if (choices.place.empty()) choices.place = {{"tp", 1}};
-          return choices.place;
-        }
-      }
-    }
+    if (auto found = place_in_order(choices, axes, plan, cluster)) return found;
   } while (std::ranges::next_permutation(axes, {}, &NodeShare::axis).found);
   return std::nullopt;
 }

@@ -133,11 +133,32 @@ class RelayoutChooser {
     if (!added) return known->second;
     MovedTensor tensor{.sizes = {}, .precision = plan_.precision};
     for (const DimLayout& dim : from.dims) tensor.sizes.push_back(sizes_[dim.dim]);
+    Layout before = from, after = to;
+    drop_common_cuts(before, after, tensor);
     // None: check_plan says what is missing.
-    if (const auto path = cheapest_relayout(mesh_, tensor, from, to, costs_)) {
+    if (const auto path = cheapest_relayout(mesh_, tensor, before, after, costs_)) {
       known->second = path->steps;
     }
     return known->second;
+  }
+
+  // What cuts a dimension first on both sides stays where it is, as the batch does: then there are
+  // few ways to look at.
+  void drop_common_cuts(Layout& from, Layout& to, MovedTensor& tensor) const {
+    for (std::size_t d = 0; d < from.dims.size(); ++d) {
+      Sharding& before = from.dims[d].sharding;
+      Sharding& after = to.dims[d].sharding;
+      while (!before.axes.empty() && !after.axes.empty() && before.order == after.order &&
+             before.axes.front() == after.axes.front()) {
+        const std::int64_t parts = mesh_.size(before.axes.front());
+        tensor.sizes[d] = (tensor.sizes[d] + parts - 1) / parts;
+        before.axes.erase(before.axes.begin());
+        after.axes.erase(after.axes.begin());
+      }
+      for (Sharding* sharding : {&before, &after}) {
+        if (sharding->axes.empty()) sharding->order = ShardOrder::Contiguous;
+      }
+    }
   }
 
   const Plan plan_;

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "costmodel/model/op_rules.h"
+#include "simulator/choices/context_work.h"
 #include "simulator/choices/model_layers.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
@@ -139,9 +140,11 @@ struct AxisPosition {
 };
 
 // Innermost first, as devices stand where nothing is said.
-std::array<AxisPosition, 3> positions_of(const PlanChoices& choices, std::int64_t stage = 0,
-                                         std::int64_t replica = 0, std::int64_t tensor = 0) {
-  return {{{"tp", choices.tp, tensor}, {"dp", choices.dp, replica}, {"pp", choices.pp, stage}}};
+std::array<AxisPosition, 4> positions_of(const PlanChoices& choices, const PlanPlace& place = {}) {
+  return {{{"tp", choices.tp, place.tensor},
+           {"cp", choices.cp, place.context},
+           {"dp", choices.dp, place.replica},
+           {"pp", choices.pp, place.stage}}};
 }
 
 // How many of an axis stand in one node.
@@ -157,8 +160,10 @@ std::vector<Mesh> make_meshes(const PlanChoices& choices, const Cluster& cluster
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     std::vector<DeviceId> devices;
     for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
-      for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
-        devices.push_back(device_of(choices, cluster, stage, replica, tensor));
+      for (std::int64_t context = 0; context < choices.cp; ++context) {
+        for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
+          devices.push_back(device_of(choices, cluster, {stage, replica, context, tensor}));
+        }
       }
     }
     meshes.emplace_back(axes_of(choices), std::move(devices));
@@ -277,7 +282,13 @@ void divide_work(PlanDecisions& decisions, const PlanChoices& choices, const Mod
   decisions.batch_axes = stage.replicas;
   decisions.state = state_axes(choices, stage.owners);
   if (choices.tp > 1 || choices.ep > 1) decisions.ops = divided_work(model, stage, choices);
-  if (choices.tp > 1 && choices.sequence_parallel) decisions.sequence_axes = stage.tensor;
+  if (choices.tp > 1 && choices.sequence_parallel) {
+    decisions.sequence_axes = stage.context;
+    for (const AxisId axis : stage.tensor) decisions.sequence_axes.push_back(axis);
+  }
+  if (choices.cp == 1) return;
+  const ContextAxes axes = context_axes(choices, model, decisions.slots.front());
+  decisions.ops = with_context(std::move(decisions.ops), model, axes);
 }
 
 // Several tensor axes. Layers of squares repeat the weights with other samples, as replicas do.
@@ -291,11 +302,6 @@ void divide_squares(PlanDecisions& decisions, const PlanChoices& choices, const 
   if (depth && cuts_batch(choices, "tp_depth")) owners.push_back(*depth);
   decisions.state = state_axes(choices, owners);
   decisions.ops = divided_products(choices, model, mesh);
-}
-
-void check_degree(std::vector<std::string>& problems, std::string_view key, std::int64_t value,
-                  std::string_view what) {
-  if (value > 1) problems.push_back(fmt::format("{}={}: {} is not lowered yet", key, value, what));
 }
 
 std::int64_t experts_of(const Model& model) {
@@ -393,12 +399,13 @@ void check_stages(std::vector<std::string>& problems, const PlanChoices& choices
 }  // namespace
 
 // What a node has of the axes, and which node.
-DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, std::int64_t stage,
-                   std::int64_t replica, std::int64_t tensor) {
+DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, const PlanPlace& place) {
   if (choices.place.empty()) {
-    return DeviceId(static_cast<std::size_t>((stage * choices.dp + replica) * choices.tp + tensor));
+    const std::int64_t replica = place.stage * choices.dp + place.replica;
+    return DeviceId(static_cast<std::size_t>((replica * choices.cp + place.context) * choices.tp +
+                                             place.tensor));
   }
-  const auto positions = positions_of(choices, stage, replica, tensor);
+  const auto positions = positions_of(choices, place);
   std::int64_t inside = 0, node = 0, stride = 1;
   for (const NodeShare& share : choices.place) {
     const auto& at = *std::ranges::find(positions, share.axis, &AxisPosition::axis);
@@ -422,7 +429,7 @@ std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int6
 std::vector<std::string> check_choices(const PlanChoices& choices, const BatchChoice& batch,
                                        const Model& model, const Cluster& cluster) {
   std::vector<std::string> problems;
-  check_degree(problems, "cp", choices.cp, "splitting the sequence (context parallelism)");
+  check_context(problems, choices, batch, model);
   check_experts(problems, choices, model);
   if (choices.sequence_parallel && batch.sequence % choices.tp != 0) {
     problems.push_back(fmt::format("sequence_parallel=true: tp={} does not divide a sequence of {}",
@@ -430,8 +437,8 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
   }
   const std::int64_t devices = device_count(choices);
   if (devices > device_count(cluster)) {
-    problems.push_back(fmt::format("dp x tp x pp = {} devices, but the cluster has {}", devices,
-                                   device_count(cluster)));
+    problems.push_back(fmt::format("dp x tp x pp{} = {} devices, but the cluster has {}",
+                                   choices.cp > 1 ? " x cp" : "", devices, device_count(cluster)));
   }
   check_tensor(problems, choices, batch);
   check_place(problems, choices, cluster);

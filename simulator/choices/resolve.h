@@ -18,9 +18,13 @@ namespace meshwright {
 std::vector<std::string> check_choices(const PlanChoices& choices, const BatchChoice& batch,
                                        const Model& model, const Cluster& cluster);
 
+// Along each axis of a plan.
+struct PlanPlace {
+  std::int64_t stage = 0, replica = 0, context = 0, tensor = 0;
+};
+
 // The device at a place of the plan that choices stand for, which need not be made for it.
-DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, std::int64_t stage,
-                   std::int64_t replica, std::int64_t tensor);
+DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, const PlanPlace& place);
 
 // Layers of each chunk: as chosen, or as equal numbers as can be.
 std::vector<std::int64_t> layers_of_chunks(const PlanChoices& choices, std::int64_t count);

@@ -40,6 +40,18 @@ std::string name_of(const GroupSizes& groups, std::int64_t first, std::int64_t e
   return fmt::format("{}{}", shared ? "shard" : "dp", routed ? "_ep" : "");
 }
 
+void add_context(StageAxes& stage, const ContextDegrees& context) {
+  const auto add = [&](const char* name, std::int64_t size) {
+    if (size == 1) return;
+    stage.context.emplace_back(stage.axes.size());
+    stage.owners.push_back(stage.context.back());
+    stage.axes.push_back({name, size});
+  };
+  add("rings", context.rings);
+  add("cp", context.ring);
+  add("ulysses", context.heads);
+}
+
 }  // namespace
 
 std::int64_t expert_tensor_degree(const PlanChoices& choices) {
@@ -91,6 +103,7 @@ StageAxes stage_axes(const PlanChoices& choices) {
     add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
   }
   if (choices.shard == 1 && choices.dp > 1) add(groups.tensor, groups.tensor, "shard");
+  add_context(stage, context_degrees(choices));
   for (auto end = ends.find(groups.tensor); end != ends.begin(); --end) {
     add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
   }

@@ -9,13 +9,16 @@
 
 namespace meshwright {
 
-// The axes of a stage's mesh, major to minor: replicas, then devices of tensor parallelism. Either
+// The axes of a stage's mesh, major to minor: replicas, then devices with a part of the sequence
+// each, which have the same weights as replicas do, then devices of tensor parallelism. The first
+// and the last
 // is cut further where groups of other kinds end: replicas that share state out among them, and
 // the same devices regrouped for experts, of which each product's devices stand next to each other,
 // then those that share the experts out.
 struct StageAxes {
   std::vector<MeshAxis> axes;
   std::vector<AxisId> replicas, owners, tensor;
+  std::vector<AxisId> context;  // rings, the devices of each, those that share heads out
   std::vector<AxisId> experts, expert_tensor;  // what shares out experts, and each one's products
 };
 

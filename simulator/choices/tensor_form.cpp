@@ -192,10 +192,6 @@ TensorMesh tensor_mesh(const PlanChoices& choices) {
   return mesh;
 }
 
-std::int64_t repeated_weights(const PlanChoices& choices) {
-  return choices.dp * (choices.tensor == TensorForm::TwoAndHalfD ? choices.depth : 1);
-}
-
 bool cuts_batch(const PlanChoices& choices, const std::string& axis) {
   if (axis == "tp" || axis == "tp_col") return false;
   return axis != "tp_depth" || choices.tensor == TensorForm::TwoAndHalfD;

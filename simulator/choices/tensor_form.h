@@ -30,9 +30,6 @@ struct TensorMesh {
 };
 // For choices that check_tensor has nothing against.
 TensorMesh tensor_mesh(const PlanChoices& choices);
-// Groups of devices that have all weights among them and samples of their own: replicas, and of
-// each the layers of a 2.5d.
-std::int64_t repeated_weights(const PlanChoices& choices);
 // Whether an axis of it has samples of its own.
 bool cuts_batch(const PlanChoices& choices, const std::string& axis);
 // What is wrong with how the tensor devices are laid out, in words.

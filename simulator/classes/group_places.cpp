@@ -85,9 +85,18 @@ std::uint32_t GroupPlaces::pattern_of(std::size_t device, const ProgramGroups::E
     }
     stride *= size;
   }
-  std::vector<std::uint64_t> text = {entry.pair ? 1u : 0u};
+  const bool spans = std::ranges::count(pattern.spanned, true) > 0;
+  const bool inside = std::ranges::all_of(
+      numbers, [&](std::uint32_t member) { return slot_of_[member] == slot_of_[device]; });
+  const bool neighbours = entry.pair && spans && inside;
+  std::vector<std::uint64_t> text = {neighbours ? 2u : entry.pair ? 1u : 0u};
   for (const bool spanned : pattern.spanned) text.push_back(spanned ? 1 : 0);
   for (const std::uint32_t member : numbers) {
+    if (neighbours) {
+      pattern.distances.push_back(distance_of(place_of_[device], place_of_[member]));
+      for (const std::uint32_t steps : pattern.distances.back()) text.push_back(steps);
+      continue;
+    }
     pattern.members.emplace_back(slot_of_[member],
                                  key_of(place_of_[member], pattern.spanned, true));
     text.push_back(pattern.members.back().first);
@@ -108,6 +117,56 @@ std::uint32_t GroupPlaces::pattern_of(std::size_t device, const ProgramGroups::E
     if (std::ranges::find(families, family) == families.end()) families.push_back(family);
   }
   return known->second;
+}
+
+std::vector<std::uint32_t> GroupPlaces::distance_of(std::uint32_t from, std::uint32_t to) const {
+  const auto& axes = plan_.slots.front().mesh.axes();
+  std::vector<std::uint32_t> distance(axes.size());
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    const auto size = static_cast<std::uint32_t>(axes[a].size);
+    distance[a] = (to % size + size - from % size) % size;
+    from /= size;
+    to /= size;
+  }
+  return distance;
+}
+
+std::uint32_t GroupPlaces::place_at(std::uint32_t place,
+                                    const std::vector<std::uint32_t>& distance) const {
+  const auto& axes = plan_.slots.front().mesh.axes();
+  std::uint32_t index = 0, stride = 1;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    const auto size = static_cast<std::uint32_t>(axes[a].size);
+    index += stride * ((place % size + distance[a]) % size);
+    place /= size;
+    stride *= size;
+  }
+  return index;
+}
+
+// Both members name the same group, each as it sees it.
+std::optional<std::uint32_t> GroupPlaces::neighbours_like(std::size_t device, std::uint32_t pattern,
+                                                          std::uint32_t turn) {
+  const auto& mesh = plan_.slots[slot_of_[device]].mesh;
+  std::vector<std::uint32_t> members;
+  for (const auto& distance : patterns_[pattern].distances) {
+    members.push_back(device_number(mesh.devices()[place_at(place_of_[device], distance)]));
+  }
+  const auto own = std::ranges::find(members, static_cast<std::uint32_t>(device));
+  if (own == members.end()) return std::nullopt;
+  const auto [entry, added] =
+      neighbour_numbers_.try_emplace(members, static_cast<std::uint32_t>(groups_.size()));
+  if (added) {
+    RefinementInput::Group group;
+    for (const std::uint32_t member : members) group.members.push_back({.device = member});
+    groups_.push_back(std::move(group));
+    group_pattern_.push_back(pattern);
+    missing_.push_back(static_cast<std::uint32_t>(members.size()));
+  }
+  const auto position = static_cast<std::size_t>(own - members.begin());
+  groups_[entry->second].members[position].turn = turn;
+  --missing_[entry->second];
+  return entry->second;
 }
 
 std::uint32_t GroupPlaces::make_group(std::uint32_t number, std::uint32_t place) {
@@ -141,6 +200,12 @@ std::vector<std::uint32_t> GroupPlaces::groups_like(std::size_t device, std::siz
   std::vector<std::uint32_t> numbers;
   for (std::uint32_t turn = 0; turn < patterns.size(); ++turn) {
     const Pattern& pattern = patterns_[patterns[turn]];
+    if (!pattern.distances.empty()) {
+      const auto number = neighbours_like(device, patterns[turn], turn);
+      complete_ &= number.has_value();
+      numbers.push_back(number.value_or(0));
+      continue;
+    }
     const std::pair key(patterns[turn], key_of(place_of_[device], pattern.spanned, false));
     const auto found = group_numbers_.find(key);
     const std::uint32_t number = found != group_numbers_.end()

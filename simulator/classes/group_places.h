@@ -31,7 +31,8 @@ TransferKind family_of(TransferKind kind);
 
 // Finds the groups of all devices from those of some: a group's members are named by slot and
 // coordinates, and along the axes in which all members agree with the device they agree with any
-// other at its own coordinate.
+// other at its own coordinate. Two devices of a slot that send and receive are named by how far
+// they stand from the device along each axis, round its end: neighbours in a ring.
 class GroupPlaces {
  public:
   explicit GroupPlaces(const Plan& plan);
@@ -60,7 +61,14 @@ class GroupPlaces {
     std::vector<bool> spanned;                                     // by axis
     std::vector<std::pair<std::uint32_t, std::uint64_t>> members;  // slot and spanned coordinates
     std::unordered_map<std::uint64_t, std::uint32_t> position;     // of a member
+    // Of neighbours: how far the members stand, by axis.
+    std::vector<std::vector<std::uint32_t>> distances = {};
   };
+  // The place of a member of neighbours.
+  std::uint32_t place_at(std::uint32_t place, const std::vector<std::uint32_t>& distance) const;
+  std::vector<std::uint32_t> distance_of(std::uint32_t from, std::uint32_t to) const;
+  std::optional<std::uint32_t> neighbours_like(std::size_t device, std::uint32_t pattern,
+                                               std::uint32_t turn);
   std::uint32_t pattern_of(std::size_t device, const ProgramGroups::Entry& entry);
   // The coordinates along axes with spanned[a] == which, as one number.
   std::uint64_t key_of(std::uint32_t place, const std::vector<bool>& spanned, bool which) const;
@@ -77,6 +85,7 @@ class GroupPlaces {
   // By device number that groups are taken from: the pattern of each of its groups.
   std::unordered_map<std::size_t, std::vector<std::uint32_t>> known_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> group_numbers_;
+  std::map<std::vector<std::uint32_t>, std::uint32_t> neighbour_numbers_;  // by devices
   std::vector<RefinementInput::Group> groups_;
   std::vector<std::uint32_t> group_pattern_;
   std::vector<std::uint32_t> missing_;  // by group: members that have not named it yet

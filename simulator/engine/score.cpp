@@ -99,8 +99,9 @@ class ScoreWriter {
         const Task& task = program.tasks[t];
         see();
         if (task.lane == LaneId(0)) kernel = first + t;
-        const bool receives =
-            task.kind == TaskKind::Transfer && program.transfer(task).kind == TransferKind::Receive;
+        const bool receives = task.kind == TaskKind::Transfer &&
+                              program.transfer(task).kind == TransferKind::Receive &&
+                              program.transfer(task).purpose == Purpose::Pipeline;
         if (receives) wait = {.receive = first + t, .kernel = kernel};
       }
     };

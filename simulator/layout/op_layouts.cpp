@@ -38,12 +38,14 @@ struct CutDim {
   DimUse use = DimUse::Free;
 };
 
-std::vector<CutDim> cut_dims(const OpView& view, const DividedWork& work) {
+std::vector<CutDim> cut_dims(const OpView& view, const DividedWork& work,
+                             const std::optional<DimId>& passed_on) {
   std::vector<CutDim> cut;
   for (const DimId dim : dims_in(view)) {
     const auto found = work.find(dim);
     if (found == work.end() || found->second.axes.empty()) continue;
-    cut.push_back({dim, found->second, use_for_layout(view, dim)});
+    const DimUse use = dim == passed_on ? DimUse::Free : use_for_layout(view, dim);
+    cut.push_back({dim, found->second, use});
   }
   return cut;
 }
@@ -146,13 +148,14 @@ std::string without_rule_text(const OpView& view) {
 }  // namespace
 
 std::variant<OpLayouts, NotDivisible> layouts_of(const OpView& view, const std::vector<Dim>& dims,
-                                                 const Mesh& mesh, const DividedWork& work) {
+                                                 const Mesh& mesh, const DividedWork& work,
+                                                 const std::optional<DimId>& passed_on) {
   if (has_no_rule(view)) {
     OpLayouts layouts = divided(view, {});
     layouts.replicated_because = without_rule_text(view);
     return layouts;
   }
-  const std::vector<CutDim> cut = cut_dims(view, work);
+  const std::vector<CutDim> cut = cut_dims(view, work, passed_on);
   std::vector<std::string> faults = faults_of(view, dims, mesh, cut);
   if (!faults.empty()) return NotDivisible{std::move(faults)};
   return divided(view, cut);

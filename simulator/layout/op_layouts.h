@@ -50,8 +50,11 @@ struct NotDivisible {
   friend bool operator==(const NotDivisible&, const NotDivisible&) = default;
 };
 
-// From the rule of each dimension (use_of). `dims` are the model's, for their names.
+// From the rule of each dimension (use_of). `dims` are the model's, for their names. `passed_on`:
+// a dimension whose shards the op's implementation brings to every device by itself, so that it is
+// free to be cut whatever its rule.
 std::variant<OpLayouts, NotDivisible> layouts_of(const OpView& view, const std::vector<Dim>& dims,
-                                                 const Mesh& mesh, const DividedWork& work);
+                                                 const Mesh& mesh, const DividedWork& work,
+                                                 const std::optional<DimId>& passed_on = {});
 
 }  // namespace meshwright

@@ -310,6 +310,9 @@ class PlanCheck {
       add("op {}: {} is {}, which cannot be split over {}", printable(op.op), dim.name, size, axes);
     } else if (dim.role == DimRole::Sequence && size % parts != 0) {
       add("op {}: {} does not divide a sequence of {}", printable(op.op), axes, size);
+    } else if (sharding.order == ShardOrder::Zigzag && size % (2 * parts) != 0) {
+      add("op {}: {} with two pieces each does not divide a sequence of {}", printable(op.op), axes,
+          size);
     }
   }
 

@@ -65,6 +65,33 @@ void FragmentWriter::all_reduce(const View& view, const std::vector<AxisId>& axe
                          view, view));
 }
 
+void FragmentWriter::send_to(DeviceId device, const View& view) {
+  add_task(transfer_task({.kind = TransferKind::Send,
+                          .purpose = Purpose::Tensor,
+                          .group = {placement_.device(), device}},
+                         view, view));
+}
+
+void FragmentWriter::receive_from(DeviceId device, const View& view) {
+  FragmentTask task = transfer_task({.kind = TransferKind::Receive,
+                                     .purpose = Purpose::Tensor,
+                                     .group = {device, placement_.device()}},
+                                    view, view);
+  task.waits_for_compute = true;
+  add_task(std::move(task));
+}
+
+void FragmentWriter::emit_copy(const View& from, const View& to, const std::string& name,
+                               bool adds) {
+  GraphOp op;
+  op.name = name;
+  KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
+  copy.kernel().accumulate = adds;
+  FragmentTask task = copy.read(from).write(to).take();
+  task.phase = phase();
+  add_task(std::move(task));
+}
+
 void FragmentWriter::send(const View& view, const Message& message) {
   add_task(transfer_task(
       {.kind = TransferKind::Send,
@@ -97,24 +124,11 @@ Cut FragmentWriter::cut_of(const Layout& coarse, const Layout& fine, DimId dim,
   return compact(std::move(cut), size_of(held));
 }
 
-void FragmentWriter::emit_copy(const View& from, const View& to, const std::string& name) {
-  GraphOp op;
-  op.name = name;
-  KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
-  FragmentTask task = copy.read(from).write(to).take();
-  task.phase = phase();
-  add_task(std::move(task));
-}
-
 void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to,
                                 const std::string& name) {
   std::int64_t next = 0;
   for (const ShardRange& range : part_of(cut, from.operand.sizes[cut.dim], 0, 1)) {
-    View source = from, target = to;
-    source.operand.offset += range.start * source.operand.strides[cut.dim];
-    target.operand.offset += next * target.operand.strides[cut.dim];
-    source.operand.sizes[cut.dim] = target.operand.sizes[cut.dim] = range.size;
-    emit_copy(source, target, name);
+    emit_copy(slice_of(from, cut.dim, range), slice_of(to, cut.dim, {next, range.size}), name);
     next += range.size;
   }
 }

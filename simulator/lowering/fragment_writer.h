@@ -31,6 +31,11 @@ class FragmentWriter {
   const GraphOp& op(std::size_t op) const { return planned_.graph.ops[op]; }
   const OpLayouts& layouts(std::size_t op) const { return planned_.op(op).layouts; }
   const Shards& shards() const { return shards_; }
+  const Placement& placement() const { return placement_; }
+  Implementation implementation(std::size_t op) const {
+    const OpPlan* plan = planned_.op(op).plan;
+    return plan ? plan->implementation : Implementation::Local;
+  }
   const std::vector<DimId>& dims(TensorId tensor) const {
     return planned_.graph.tensors[tensor.index()].dims;
   }
@@ -133,6 +138,10 @@ class FragmentWriter {
   // Combines what each device along these axes has of a view, in place.
   void all_reduce(const View& view, const std::vector<AxisId>& axes,
                   Reduction reduction = Reduction::Sum);
+  // What an op's devices tell each other while they compute. What is received comes when computing
+  // has come to its place in the list, since it takes memory.
+  void send_to(DeviceId device, const View& view);
+  void receive_from(DeviceId device, const View& view);
   // Where the loss is summed.
   View loss_sum();
 
@@ -158,8 +167,9 @@ class FragmentWriter {
   void emit_sum(TensorId tensor, const View& from, const std::optional<View>& addend,
                 const View& to, const Operand& shape, const Operand& result);
   View new_gradient(TensorId tensor);
-  // Between views of the same sizes; what `from` repeats has strides of 0.
-  void emit_copy(const View& from, const View& to, const std::string& name);
+  // Between views of the same sizes; what `from` repeats has strides of 0. `adds`: to what is
+  // there.
+  void emit_copy(const View& from, const View& to, const std::string& name, bool adds = false);
 
   // Pieces of a split tensor are views of the whole, and so are their gradients.
   View piece_of(const View& whole, std::size_t split, std::size_t piece) const;

@@ -269,7 +269,7 @@ class OrderWriter {
     const auto* kernel = std::get_if<Kernel>(&task.work);
     if (!kernel) return *(what = writer_.add_work(task.work));
     Kernel bound = *kernel;
-    bound.accumulate = adds || kernel->accumulate;
+    bound.accumulate = bound.accumulate || adds;
     for (std::size_t o = 0; o < bound.operands.size(); ++o) {
       bound.operands[o].offset += offset_of(chunk.fragment.buffers[task.operands[o].index()]);
     }

@@ -33,6 +33,13 @@ const RelayoutSteps& steps_of(const OpPlan* plan, OpRelayouts::BySteps OpRelayou
   return found == (plan->relayouts.*which).end() ? none : found->second;
 }
 
+// Attention in a ring brings every device the keys that others have.
+std::optional<DimId> passed_on(const OpView& view, const OpPlan* plan) {
+  const bool ring = plan && plan->implementation != Implementation::Local;
+  if (!ring || view.op->kind != OpKind::Attention) return std::nullopt;
+  return view.inputs[1]->dims[1];
+}
+
 class GraphPlanner {
  public:
   GraphPlanner(const Model& model, const Plan& plan)
@@ -112,7 +119,7 @@ class GraphPlanner {
     for (std::size_t d = 0; d < model_.dims.size(); ++d) {
       if (model_.dims[d].role == DimRole::Batch) work[DimId(d)].axes = plan_.batch_axes;
     }
-    auto divided = layouts_of(view, model_.dims, mesh_, work);
+    auto divided = layouts_of(view, model_.dims, mesh_, work, passed_on(view, plan));
     if (auto* no = std::get_if<NotDivisible>(&divided)) {
       for (std::string& reason : no->reasons) result_.problems.push_back(std::move(reason));
       divided = layouts_of(view, model_.dims, mesh_, {});

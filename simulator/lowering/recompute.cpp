@@ -1,22 +1,32 @@
 #include "simulator/lowering/recompute.h"
 
 #include <algorithm>
+#include <set>
 
 namespace meshwright {
 namespace {
+
+// What an op passes on to other devices while it computes is needed if the op's results are.
+bool is_passed_on(const FragmentTask& task) {
+  const auto* transfer = std::get_if<Transfer>(&task.work);
+  return transfer && is_pair(transfer->kind);
+}
 
 // From the last task to the first, so that what reads a result has been seen before what makes it.
 void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
   std::vector<bool> read(buffers, false);
   std::vector<bool> dropped(tasks.size(), false);
+  std::set<std::size_t> rerun;  // ops
   for (std::size_t t = tasks.size(); t-- > 0;) {
     const FragmentTask& task = tasks[t];
     bool needed = !task.recompute || task.needless;
     for (std::size_t o = 0; o < task.operands.size() && !needed; ++o) {
       needed = writes_operand(task, o) && read[task.operands[o].index()];
     }
+    needed = needed || (is_passed_on(task) && rerun.contains(task.op));
     dropped[t] = !needed;
     if (!needed) continue;
+    if (task.recompute) rerun.insert(task.op);
     for (const FragmentBufferId id : task.operands) read[id.index()] = true;
   }
   std::size_t kept = 0;

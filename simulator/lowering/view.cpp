@@ -7,6 +7,12 @@
 
 namespace meshwright {
 
+View slice_of(View view, std::size_t dim, const ShardRange& range) {
+  view.operand.offset += range.start * view.operand.strides[dim];
+  view.operand.sizes[dim] = range.size;
+  return view;
+}
+
 Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bool written) {
   Operand operand = dense_operand({count}, element, offset);
   operand.written = written;

@@ -15,6 +15,9 @@ struct View {
   Operand operand;
 };
 
+// Some places of one dimension of a view.
+View slice_of(View view, std::size_t dim, const ShardRange& range);
+
 // So many elements of a flat buffer.
 Operand range(std::int64_t offset, std::int64_t count, BufferElement element, bool written = false);
 // The same elements with the last `columns` dimensions as one, and the others as another: rows may

@@ -84,6 +84,10 @@ std::string_view to_text(Implementation implementation) {
   switch (implementation) {
     case Implementation::Local:
       return "local";
+    case Implementation::Ring:
+      return "ring";
+    case Implementation::RingSelfAttention:
+      return "rsa";
     case Implementation::Summa:
       return "summa";
   }
@@ -91,7 +95,8 @@ std::string_view to_text(Implementation implementation) {
 }
 
 std::optional<Implementation> parse_implementation(std::string_view text) {
-  for (const Implementation one : {Implementation::Local, Implementation::Summa}) {
+  for (const Implementation one : {Implementation::Local, Implementation::Ring,
+                                   Implementation::RingSelfAttention, Implementation::Summa}) {
     if (text == to_text(one)) return one;
   }
   return std::nullopt;

@@ -41,6 +41,12 @@ struct Chunk {
 // How an op is computed on the devices that share its work, where there are several ways.
 enum class Implementation {
   Local,  // each device by itself, on the shards that the division of the work gives it
+  // Attention on a part of the sequence each: keys and values of all parts come past every device,
+  // from neighbour to neighbour. Over two axes these are rings of rings.
+  Ring,
+  // The same with all keys, then all values brought together first, and gradients of them summed
+  // whole (Li et al. 2021, arXiv 2105.13120).
+  RingSelfAttention,
   // A product whose input and matrix are both gathered along the dimension that is summed over:
   // part by part, each sent to all by the device that keeps it and added to the sum while the next
   // one is under way (van de Geijn and Watts 1997).

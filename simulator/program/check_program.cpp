@@ -315,24 +315,36 @@ class ProgramCheck {
     for (const BufferId buffer : buffers) users[buffer.index()].push_back(t);
   }
 
+  // What an op's kernels do: of an attention that merges blocks of keys, each with one of them.
+  struct WorkPart {
+    KernelKind kind;
+    KernelPart part;
+    std::vector<ShardRange> keys;
+    friend auto operator<=>(const WorkPart&, const WorkPart&) = default;
+  };
+
+  static WorkPart work_part(const Kernel& kernel) {
+    const bool placed = kernel.kind == KernelKind::Attention && kernel.place.size() == 4;
+    return {kernel.kind, kernel.part, placed ? kernel.place[3].ranges : std::vector<ShardRange>()};
+  }
+
   void check_parts() {
-    std::map<std::string, std::map<std::pair<KernelKind, KernelPart>, std::multiset<std::int32_t>>>
-        ops;
+    std::map<std::string, std::map<WorkPart, std::multiset<std::int32_t>>> ops;
     std::set<std::int32_t> microbatches;
     for (const Task& task : program_.tasks) {
       if (task.kind != TaskKind::Kernel || !task.microbatch || task.recompute) continue;
       const Kernel& kernel = program_.kernel(task);
-      ops[kernel.name][{kernel.kind, kernel.part}].insert(*task.microbatch);
+      ops[kernel.name][work_part(kernel)].insert(*task.microbatch);
       microbatches.insert(*task.microbatch);
     }
     const std::multiset<std::int32_t> once(microbatches.begin(), microbatches.end());
     for (const auto& [name, parts] : ops) {
       for (const auto& [what, seen] : parts) {
         // Sums of gradients may take several kernels.
-        if (what.first == KernelKind::Sum || seen == once) continue;
+        if (what.kind == KernelKind::Sum || seen == once) continue;
         problems_.push_back(
             fmt::format("device {}: {} {} {} does not run exactly once for every micro-batch",
-                        program_.device.index(), name, to_text(what.first), to_text(what.second)));
+                        program_.device.index(), name, to_text(what.kind), to_text(what.part)));
       }
     }
   }

@@ -48,8 +48,9 @@ std::vector<std::size_t> devices_of_plan(const PlanChoices& choices, const Clust
   std::vector<std::size_t> devices;
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     for (std::int64_t replica = 0; replica < choices.dp; ++replica) {
-      for (std::int64_t tensor = 0; tensor < choices.tp; ++tensor) {
-        devices.push_back(device_of(choices, cluster, stage, replica, tensor).index());
+      for (std::int64_t part = 0; part < choices.cp * choices.tp; ++part) {
+        const PlanPlace place{stage, replica, part / choices.tp, part % choices.tp};
+        devices.push_back(device_of(choices, cluster, place).index());
       }
     }
   }
@@ -61,12 +62,13 @@ std::vector<std::size_t> devices_of_plan(const PlanChoices& choices, const Clust
 // replicas have does not matter without any.
 std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
                                               const ExportSetting& setting) {
-  const bool replicas = choices.dp > 1;
+  const bool replicas = repeated_weights(choices) > 1;
   const Bytes all = bytes_per_element(BufferElement::Real, setting.batch.precision) *
                     count_parameters(setting.model).total;
   // State that each replica has for itself is not shared out.
   const std::int64_t among = choices.shard.value_or(choices.dp);
-  const bool shares = replicas && choices.zero > 0 && among > 1;
+  const bool shares = replicas && choices.zero > 0 && among * choices.cp > 1;
+  const ContextDegrees context = context_degrees(choices);
   const bool gathers = shares && choices.zero == 3;
   const auto layers = layers_of_chunks(choices, setting.decoder->spec.layers);
   const bool all_layers = choices.recompute.kind == Recompute::First &&
@@ -75,6 +77,7 @@ std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
       {"dp", std::to_string(choices.dp)},
       {"tp", std::to_string(choices.tp)},
       {"pp", std::to_string(choices.pp)},
+      {"context", fmt::format("{} {} {}", context.rings, context.ring, context.heads)},
       {"devices", fmt::format("{}", fmt::join(devices_of_plan(choices, setting.cluster), " "))},
       {"microbatch", std::to_string(choices.microbatch)},
       {"zero", std::to_string(shares ? choices.zero : 0)},

@@ -17,13 +17,18 @@
 namespace meshwright {
 namespace {
 
-constexpr std::int64_t kLawSequence = 12;  // any tp up to 4 divides it
+// Any tp up to 4 divides it, and most of 2 x cp x tp what it is where the sequence is cut.
+std::int64_t law_sequence(const LawCase& c) { return c.at("cp") > 1 ? 24 : 12; }
 
 // 0 to 6: none, attention, every layer, two layers, the first of a chunk, every layer as a whole,
 // layers but for attention and products.
 constexpr std::array kRecompute = {"none",    "selective", "full",    "uniform:2",
                                    "first:1", "full",      "products"};
 constexpr std::int64_t kRerunAll = 5;
+
+// How cp devices attend. A double ring of 4 has rings of 2, and so has ulysses beside a ring.
+constexpr std::array kContext = {"ring", "ulysses", "rsa", "ring,ulysses=2",
+                                 "double-ring,inner_ring=2"};
 
 constexpr std::array kOffload = {"none", "activations", "optimizer", "activations+optimizer"};
 
@@ -78,6 +83,7 @@ void draw_experts(LawCase& c, Draw& draw) {
 
 SmallModel small_model_of(const LawCase& c) {
   SmallModel model;
+  model.positions = 24;
   model.family = kSmallFamilies.at(static_cast<std::size_t>(c.at("family")));
   model.hidden = c.at("hidden");
   model.layers = c.at("layers");
@@ -191,10 +197,19 @@ LawCase random_law_case(std::uint32_t seed) {
   // Replicas in so many groups, each of which shares the state out by itself.
   c["shard_groups"] = draw(0, 2) == 0 ? draw(2, 3) : 1;
   if (c["shard_groups"] > 1) c["dp"] = c["shard_groups"] * draw(1, 2);
-  while (c["pp"] > 1 && c["dp"] * c["tp"] * c["pp"] > 16) --c["pp"];
+  // A part of the sequence each, half of the time.
+  c["cp"] = draw(0, 1) * draw(2, 4);
+  if (c["cp"] == 0) c["cp"] = 1;
+  c["context"] = draw(0, static_cast<std::int64_t>(kContext.size()) - 1);
+  while (c["dp"] * c["tp"] * c["pp"] * c["cp"] > 16 && c["pp"] > 1) --c["pp"];
+  while (c["dp"] * c["tp"] * c["cp"] > 16 && c["tp"] > 1) --c["tp"];
+  while (c["dp"] * c["tp"] * c["cp"] > 16) --c["cp"];
   if (c["pp"] == 1) c["chunks"] = 1;
+  c["chunks"] = std::min(c["chunks"], c["layers"] / c["pp"]);
   draw_tensor_form(c, draw);
   draw_experts(c, draw);
+  const bool experts = has_experts(kSmallFamilies.at(static_cast<std::size_t>(c["family"])));
+  if (c["tensor"] > 0 || experts) c["cp"] = 1;
   return c;
 }
 
@@ -241,7 +256,12 @@ std::string choices_of(const LawCase& c) {
   text += fmt::format(",offload={}", kOffload.at(static_cast<std::size_t>(c.at("offload"))));
   if (c.at("summa") > 0) text += ",summa=true";
   text += fmt::format(",tensor={}", kTensorForms.at(static_cast<std::size_t>(c.at("tensor"))));
-  if (c.at("uneven") > 0) text += ",layers=" + layers_text(c);
+  if (c.at("cp") > 1) {
+    text += fmt::format(",cp={},context={}", c.at("cp"),
+                        kContext.at(static_cast<std::size_t>(c.at("context"))));
+  }
+  const std::int64_t chunks = c.at("pp") * c.at("chunks");
+  if (c.at("uneven") > 0 && chunks > 0) text += ",layers=" + layers_text(c);
   if (c.at("ep") > 1) text += fmt::format(",ep={}", c.at("ep"));
   if (c.at("etp") > 0) text += fmt::format(",etp={}", c.at("etp"));
   if (c.at("capacity") > 0) text += fmt::format(",capacity={}", capacity_of(c));
@@ -254,7 +274,7 @@ std::optional<Plan> plan_of(const LawCase& law_case, const Model& model) {
   try {
     // A frozen layer is a block of its own, where pipelines are not cut.
     const PlanChoices choices = parse_plan_choices(choices_of(law_case));
-    const BatchChoice batch{global_batch_of(law_case), kLawSequence, Precision::FP64};
+    const BatchChoice batch{global_batch_of(law_case), law_sequence(law_case), Precision::FP64};
     if (!check_choices(choices, batch, model, test_cluster()).empty()) return std::nullopt;
     Plan plan = resolve(choices, batch, model, test_cluster(), UserCosts(test_cluster()));
     if (law_case.at("segments") > 0) {
@@ -279,7 +299,7 @@ Plan one_device_plan(const LawCase& law_case, const Model& model) {
   PlanChoices choices;
   choices.microbatch = batch;
   if (law_case.at("capacity") > 0) choices.capacity = capacity_of(law_case);
-  return resolve(choices, {batch, kLawSequence, Precision::FP64}, model, test_cluster(),
+  return resolve(choices, {batch, law_sequence(law_case), Precision::FP64}, model, test_cluster(),
                  UserCosts(test_cluster()));
 }
 

@@ -82,7 +82,9 @@ TEST_CASE("stages played block by block end when the whole program does") {
     const Setting setting = played_alone(made);
     PlanChoices choices = random.draw(choices_of(setting.defaults, Precision::BF16));
     // What is done about state is not played here; what layers rerun together is not counted.
-    choices.dp = 1;
+    choices.dp = choices.cp = 1;
+    choices.context = Context::Ring;
+    choices.ulysses = choices.inner_ring = std::nullopt;
     choices.zero = 0;
     choices.place.clear();
     choices.offload_activations = choices.offload_optimizer = false;

@@ -73,6 +73,7 @@ class RandomChoices : public RandomDraws {
     if (yes(0.25)) draw_tensor_form(choices);
     if (yes(0.3)) choices.place = {{"dp", choices.dp}};
     if (yes(0.2)) choices.place = {{"pp", choices.pp}, {"tp", choices.tp}};
+    if (choices.tensor == TensorForm::OneD && yes(0.4)) draw_context(choices);
     return choices;
   }
 
@@ -87,6 +88,16 @@ class RandomChoices : public RandomDraws {
     if (layers) choices.depth = 2;
     choices.microbatch *= layers ? 4 : 2;
     choices.dp = std::min<std::int64_t>(choices.dp, 4);
+  }
+
+  void draw_context(PlanChoices& choices) {
+    choices.cp = one_of<std::int64_t>({2, 2, 4, 8});
+    choices.context = one_of<Context>({Context::Ring, Context::Ring, Context::Ulysses,
+                                       Context::DoubleRing, Context::RingSelfAttention});
+    if (choices.context == Context::DoubleRing) choices.inner_ring = 2;
+    if (choices.context == Context::Ring && yes(0.3)) choices.ulysses = 2;
+    if (!choices.place.empty() && yes()) choices.place = {{"tp", choices.tp}, {"cp", choices.cp}};
+    if (!choices.place.empty() && yes(0.3)) choices.place = {{"tp", choices.tp}, {"cp", 2}};
   }
 };
 

@@ -323,11 +323,11 @@ TEST_CASE("data comes in rows of samples, and labels one for each token") {
 
 TEST_CASE("choices that do not fit the model or the cluster are refused together") {
   const Model model = small_gpt();
-  const PlanChoices choices = parse_plan_choices("dp=3,pp=5,tp=8,cp=2,ep=2");
+  const PlanChoices choices = parse_plan_choices("dp=3,pp=5,tp=8,cp=3,ep=2");
   CHECK(check_choices(choices, {.global_batch = 4, .sequence = 8}, model, test_cluster()) ==
-        Problems{"cp=2: splitting the sequence (context parallelism) is not lowered yet",
+        Problems{"cp=3: 2 x cp = 6 does not divide a sequence of 8",
                  "ep=2: the model has no experts",
-                 "dp x tp x pp = 120 devices, but the cluster has 64",
+                 "dp x tp x pp x cp = 360 devices, but the cluster has 64",
                  "pp=5: the model has 4 repeated blocks to cut at",
                  "ep=2: etp x ep = 16 does not divide dp x tp = 24",
                  "a global batch of 4 cannot be cut into dp=3 times micro-batches of 1"});

@@ -159,7 +159,7 @@ TEST_CASE("a wrong short form names the key") {
   refused("imbalance=0.9", "plan: imbalance: expected a number from 1 to 1000000, found \"0.9\"");
   refused("pd=2",
           "plan: unknown key \"pd\"; known are dp, tp, pp, cp, ep, etp, capacity, imbalance, "
-          "tensor, depth, summa, place, zero, shard, microbatch, "
+          "tensor, depth, summa, context, ulysses, inner_ring, place, zero, shard, microbatch, "
           "schedule, virtual_stages, layers, sequence_parallel, recompute, rerun_all, offload, "
           "bucket, overlap, prefetch, reshard, kernels, gradients");
 }

@@ -23,15 +23,20 @@ inline RandomChoices random_choices() {
   const std::int64_t virtual_stages = pp == 2 ? between(1, 2) : 1;
   const std::int64_t microbatch = between(1, 2), count = between(1, 5);
   const std::string layers = random_layers(4, pp * virtual_stages, between);
-  const std::string text = "dp=" + std::to_string(dp) + ",tp=" + std::to_string(tp) +
-                           ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(between(0, 3)) +
-                           ",prefetch=" + std::to_string(between(0, 3)) +
-                           ",microbatch=" + std::to_string(microbatch) +
-                           ",virtual_stages=" + std::to_string(virtual_stages) +
-                           (between(0, 1) ? ",layers=" + layers : "") +
-                           ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") +
-                           ",bucket=" + std::to_string(between(1, 40)) +
-                           " KiB,overlap=" + (between(0, 1) ? "true" : "false");
+  const std::string text =
+      "dp=" + std::to_string(dp) + ",tp=" + std::to_string(tp) + ",pp=" + std::to_string(pp) +
+      ",zero=" + std::to_string(between(0, 3)) + ",prefetch=" + std::to_string(between(0, 3)) +
+      ",microbatch=" + std::to_string(microbatch) +
+      ",virtual_stages=" + std::to_string(virtual_stages) +
+      (between(0, 1) ? ",layers=" + layers : "") +
+      ",schedule=" + (between(0, 1) ? "1f1b" : "gpipe") +
+      ",bucket=" + std::to_string(between(1, 40)) +
+      " KiB,overlap=" + (between(0, 1) ? "true" : "false") +
+      (dp * tp * pp <= 32 && between(0, 2) == 0
+           ? std::string(",cp=2,context=") + (between(0, 1)              ? "ring"
+                                              : tp == 1 && between(0, 1) ? "ulysses"
+                                                                         : "rsa")
+           : "");
   return {text, dp * microbatch * count};
 }
 

@@ -50,8 +50,9 @@ TEST_CASE("one device of each class tells the times and the memory of all, to th
     choices.text += *rc::gen::element<std::string>("", ",offload=activations", ",offload=optimizer",
                                                    ",offload=activations+optimizer");
     const PlanChoices parsed = parse_plan_choices(choices.text);
-    const Cluster cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp);
-    const BatchChoice batch{choices.global_batch, *rc::gen::element<std::int64_t>(8, 9),
+    const Cluster cluster = random_cluster(device_count(parsed));
+    const BatchChoice batch{choices.global_batch,
+                            parsed.cp > 1 ? 8 : *rc::gen::element<std::int64_t>(8, 9),
                             *rc::gen::element(Precision::FP32, Precision::BF16)};
     const UserCosts costs(cluster);
     RC_PRE(check_choices(parsed, batch, model, cluster).empty());

@@ -114,9 +114,11 @@ TEST_CASE("a host that waits for what it receives launches the rest after it") {
   // Launching takes 1 s, kernels 1 s and 0.1 s, the transfer 0.5 s.
   ProgramBuilder first(0), second(1);
   first.kernel({.name = "long"});
-  first.transfer({.kind = TransferKind::Send, .group = device_ids({0, 1})}, "to 1", {},
-                 {TaskId(0)});
-  second.transfer({.kind = TransferKind::Receive, .group = device_ids({0, 1})}, "from 0");
+  const auto passes = [](TransferKind kind) {
+    return Transfer{.kind = kind, .purpose = Purpose::Pipeline, .group = device_ids({0, 1})};
+  };
+  first.transfer(passes(TransferKind::Send), "to 1", {}, {TaskId(0)});
+  second.transfer(passes(TransferKind::Receive), "from 0");
   second.kernel({.name = "short"}, {}, {TaskId(0)});
   second.kernel({.name = "short"}, {}, {});
   const std::vector<Program> programs = {first.program(), second.program()};

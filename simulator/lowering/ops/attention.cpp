@@ -1,19 +1,12 @@
-#include "simulator/lowering/fragment_writer.h"
+#include "simulator/lowering/ops/attention.h"
+
 #include "simulator/lowering/ops/op_lowering.h"
 
 namespace meshwright {
-namespace {
 
-KeptShape attention_shape(FragmentWriter& writer, std::size_t op) {
-  const Operand q = as_heads(writer.input(op, 0).operand);
-  const Operand k = as_heads(writer.input(op, 1).operand);
-  return {.rows = q.sizes[0] * q.sizes[1] * q.sizes[2], .keys = k.sizes[1]};
-}
-
-// Batch, heads, queries, keys.
-std::vector<DimPlace> attention_place(const FragmentWriter& writer, std::size_t op) {
+std::vector<DimPlace> attention_place(const FragmentWriter& writer, std::size_t op,
+                                      const DimPlace& keys) {
   const auto q = writer.shards().place(writer.layouts(op).inputs[0]);
-  const auto k = writer.shards().place(writer.layouts(op).inputs[1]);
   const auto range = [](const DimPlace& place) {
     return place.ranges.empty() ? ShardRange() : place.ranges.front();
   };
@@ -23,17 +16,30 @@ std::vector<DimPlace> attention_place(const FragmentWriter& writer, std::size_t 
     heads = {{{outer.start * q[i].size + inner.start, outer.size * inner.size}},
              heads.size * q[i].size};
   }
-  return {q[0], heads, q[1], k[1]};
+  return {q[0], heads, q[1], keys};
+}
+
+namespace {
+
+KeptShape attention_shape(FragmentWriter& writer, std::size_t op) {
+  const Operand q = as_heads(writer.input(op, 0).operand);
+  const Operand k = as_heads(writer.input(op, 1).operand);
+  return {.rows = q.sizes[0] * q.sizes[1] * q.sizes[2], .keys = k.sizes[1]};
+}
+
+std::vector<DimPlace> own_place(const FragmentWriter& writer, std::size_t op) {
+  return attention_place(writer, op, writer.shards().place(writer.layouts(op).inputs[1])[1]);
 }
 
 void forward_attention(FragmentWriter& writer, std::size_t op) {
+  if (is_ring(writer, op)) return forward_ring(writer, op);
   const GraphOp& entry = writer.op(op);
   const FragmentWriter::Output y = writer.start_output(op);
   const Operand result = as_heads(y.computed.operand);
   const KeptShape shape = attention_shape(writer, op);
   writer.keep(op, shape, {{"lse", {result.sizes[0], result.sizes[2], result.sizes[1]}}});
   KernelDraft call(KernelKind::Attention, KernelPart::Forward, entry);
-  call.kernel().place = attention_place(writer, op);
+  call.kernel().place = own_place(writer, op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View x = writer.input(op, i);
     call.read(x, as_heads(x.operand));
@@ -46,11 +52,12 @@ void forward_attention(FragmentWriter& writer, std::size_t op) {
 }
 
 void backward_attention(FragmentWriter& writer, std::size_t op) {
+  if (is_ring(writer, op)) return backward_ring(writer, op);
   const GraphOp& entry = writer.op(op);
   const View dy = writer.output_gradient(op);
   const View y = writer.output(op);
   KernelDraft call(KernelKind::Attention, KernelPart::InputGradient, entry);
-  call.kernel().place = attention_place(writer, op);
+  call.kernel().place = own_place(writer, op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View x = writer.input(op, i);
     call.read(x, as_heads(x.operand));
@@ -82,6 +89,7 @@ std::optional<std::string> attention_layout_refusal(const OpGraph& graph,
   for (std::size_t i = 3; i + 1 < q.size(); ++i) {
     if (!q[i].sharding.axes.empty()) return "splitting " + graph.dims[q[i].dim.index()].name;
   }
+  if (q[1].sharding.axes.size() > 2) return "a ring over more than two axes";
   return std::nullopt;
 }
 

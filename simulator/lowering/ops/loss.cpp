@@ -72,20 +72,8 @@ void backward_loss(FragmentWriter& writer, std::size_t op) {
   writer.add_gradient(op, 0, dx);
 }
 
-// Each device would have a part of the sum over tokens, and of the number of labels that count.
-std::optional<std::string> loss_layout_refusal(const OpGraph& graph, const OpLayouts& layouts) {
-  for (const DimLayout& dim : layouts.inputs[0].dims) {
-    const Dim& entry = graph.dims[dim.dim.index()];
-    if (entry.role == DimRole::Sequence && !dim.sharding.axes.empty()) {
-      return "splitting " + entry.name;
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-const OpLowering kLossLowering{
-    .forward = forward_loss, .backward = backward_loss, .layout_refusal = loss_layout_refusal};
+const OpLowering kLossLowering{.forward = forward_loss, .backward = backward_loss};
 
 }  // namespace meshwright
