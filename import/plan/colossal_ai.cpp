@@ -24,11 +24,17 @@ void read_plugin_sequence(ForeignSettings& settings, PlanChoices& choices,
   if (!settings.truth(plugin + "enable_sequence_parallelism").value_or(false)) return;
   if (mode == "split_gather") {
     choices.sequence_parallel = choices.tp > 1;
-  } else if (mode == "ring_attn") {
+  } else if (mode == "ring_attn" || mode == "all_to_all") {
     choices.cp = size;
+    if (mode == "all_to_all" && size > 1) choices.context = Context::Ulysses;
+    const auto inner = settings.count(plugin + "inner_ring_size");
+    if (inner && mode == "ring_attn" && *inner < size) {
+      choices.context = Context::DoubleRing;
+      choices.inner_ring = *inner;
+    }
   } else {
-    settings.refuse_all(
-        fmt::format("sequence_parallelism_mode {}: plans have split_gather and ring_attn", mode));
+    settings.refuse_all(fmt::format(
+        "sequence_parallelism_mode {}: plans have split_gather, ring_attn and all_to_all", mode));
   }
 }
 

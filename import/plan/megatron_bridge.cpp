@@ -74,7 +74,7 @@ void read_bridge_state(ForeignSettings& settings, PlanFrame& frame) {
   settings.refuse_unless("ddp.use_megatron_fsdp", {"false"}, "recipes with FSDP are not read");
   const bool overlap = settings.truth("ddp.overlap_grad_reduce").value_or(false);
   const auto bucket = settings.count("ddp.bucket_size", 1, std::int64_t{1} << 40);
-  if (choices.dp > 1) {
+  if (repeated_weights(choices) > 1) {
     choices.overlap = overlap;
     if (!overlap || bucket) {
       choices.bucket = overlap ? bytes_of_elements(*bucket, frame.plan.precision) : kOneBucket;
@@ -104,6 +104,7 @@ void read_megatron_bridge(ForeignSettings& settings, PlanFrame& frame) {
   choices.tp = settings.count("model.tensor_model_parallel_size").value_or(1);
   choices.pp = settings.count("model.pipeline_model_parallel_size").value_or(1);
   choices.cp = settings.count("model.context_parallel_size").value_or(1);
+  frame.set_context(settings, "model.cp_comm_type", "model.hierarchical_context_parallel_sizes");
   choices.ep = settings.count("model.expert_model_parallel_size").value_or(1);
   choices.sequence_parallel =
       settings.truth("model.sequence_parallel").value_or(false) && choices.tp > 1;
@@ -122,8 +123,8 @@ void read_megatron_bridge(ForeignSettings& settings, PlanFrame& frame) {
                       ? settings.count("dataset.sequence_length")
                       : settings.count("model.seq_length");
   for (const char* key :
-       {"ddp.overlap_param_gather", "model.cross_entropy_loss_fusion", "model.cp_comm_type",
-        "comm_overlap", "comm_overlap.tp_comm_overlap", "optimizer.use_precision_aware_optimizer",
+       {"ddp.overlap_param_gather", "model.cross_entropy_loss_fusion", "comm_overlap",
+        "comm_overlap.tp_comm_overlap", "optimizer.use_precision_aware_optimizer",
         "optimizer.use_distributed_optimizer"}) {
     settings.set_aside(key);
   }

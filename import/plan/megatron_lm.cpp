@@ -100,7 +100,7 @@ void read_gradients(ForeignSettings& settings, PlanFrame& frame) {
   PlanChoices& choices = frame.plan.choices;
   const bool overlap = settings.flag("--overlap-grad-reduce");
   const auto bucket = settings.count("--ddp-bucket-size", 1, std::int64_t{1} << 40);
-  if (choices.dp > 1 && choices.zero < 3) {
+  if (repeated_weights(choices) > 1 && choices.zero < 3) {
     choices.overlap = overlap;
     if (!overlap) {
       choices.bucket = kOneBucket;
@@ -185,9 +185,7 @@ void read_megatron_lm(ForeignSettings& settings, PlanFrame& frame) {
   choices.tp = settings.count("--tensor-model-parallel-size").value_or(1);
   choices.pp = settings.count("--pipeline-model-parallel-size").value_or(1);
   choices.cp = settings.count("--context-parallel-size").value_or(1);
-  if (choices.cp > 1) {
-    settings.refuse_unless("--cp-comm-type", {"p2p"}, "plans pass keys and values round a ring");
-  }
+  frame.set_context(settings, "--cp-comm-type", "--hierarchical-context-parallel-sizes");
   settings.refuse_unless("--tensor-parallel-num-weight-shards", {std::to_string(choices.tp)},
                          "plans shard weights among the tp devices");
   choices.sequence_parallel = settings.flag("--sequence-parallel") && choices.tp > 1;

@@ -60,6 +60,28 @@ void PlanFrame::set_batch(ForeignSettings& settings, const std::string& micro,
                           .value_or(plan.choices.microbatch * plan.choices.dp);
 }
 
+void PlanFrame::set_context(ForeignSettings& settings, const std::string& kind,
+                            const std::string& sizes) {
+  PlanChoices& choices = plan.choices;
+  if (choices.cp == 1) return settings.set_aside(kind);
+  const std::string word = settings.word(kind).value_or("p2p");
+  if (word == "a2a") {
+    choices.context = Context::Ulysses;
+  } else if (word == "a2a+p2p") {
+    const auto parts = settings.counts(sizes);
+    if (parts.size() == 2 && parts[0] > 0 && parts[0] * parts[1] == choices.cp) {
+      choices.ulysses = parts[0];
+    } else {
+      settings.refuse_all(
+          fmt::format("{} a2a+p2p: expected {} with two numbers, devices that "
+                      "share heads and rings, whose product is cp={}",
+                      kind, sizes, choices.cp));
+    }
+  } else if (word != "p2p") {
+    settings.refuse(kind, "plans have p2p (a ring), a2a (ulysses) and a2a+p2p");
+  }
+}
+
 void PlanFrame::place_pipeline_inside(ForeignSettings& settings) {
   PlanChoices& choices = plan.choices;
   if (choices.dp == 1 || choices.pp == 1) return;
@@ -70,7 +92,7 @@ void PlanFrame::place_pipeline_inside(ForeignSettings& settings) {
         "has: give --cluster");
   }
   const std::vector<std::pair<std::string, std::int64_t>> axes = {
-      {"tp", choices.tp}, {"pp", choices.pp}, {"dp", choices.dp}};
+      {"tp", choices.tp}, {"cp", choices.cp}, {"pp", choices.pp}, {"dp", choices.dp}};
   std::int64_t left = *on_node;
   for (const auto& [axis, size] : axes) {
     const std::int64_t share = std::gcd(size, left);

@@ -23,6 +23,8 @@ class PlanFrame {
   void place_pipeline_inside(ForeignSettings& settings);
   // After the replicas, by the file's words for a micro-batch and for the whole batch.
   void set_batch(ForeignSettings& settings, const std::string& micro, const std::string& global);
+  // After cp: how Megatron brings keys and values to all of its devices.
+  void set_context(ForeignSettings& settings, const std::string& kind, const std::string& sizes);
   // What the short form leaves out is what the software does.
   void finish();
 

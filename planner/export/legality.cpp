@@ -26,11 +26,41 @@ void check_precision(Refusals& refusals, const Abilities& able, const PlanChoice
          fmt::format("it trains in {}", fmt::join(known, ", ")));
 }
 
-void check_context(Refusals& refusals, const Abilities&, const PlanChoices& choices,
-                   const ExportSetting&) {
-  if (choices.cp == 1) return;
+void check_cut_sequence(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
+                        const ExportSetting&) {
+  if (choices.cp == 1 || !able.contexts.empty()) return;
   refuse(refusals, "cp", std::to_string(choices.cp),
-         "plans do not say yet how attention is split over the sequence");
+         "it has no word for attention over a sequence that is cut");
+}
+
+void check_heads_in_context(Refusals& refusals, const PlanChoices& choices,
+                            const ExportSetting& setting) {
+  const std::int64_t parts = choices.tp * context_degrees(choices).heads;
+  if (parts == choices.tp || !setting.decoder) return;
+  const DecoderSpec& model = setting.decoder->spec;
+  if (model.heads % parts == 0 && model.kv_heads % parts == 0) return;
+  refuse(refusals, "context", std::string(to_text(choices.context)),
+         fmt::format("tp x {} devices must divide {} heads and {} of keys", parts / choices.tp,
+                     model.heads, model.kv_heads));
+}
+
+void check_context(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
+                   const ExportSetting& setting) {
+  if (choices.cp == 1 || able.contexts.empty()) return;
+  if (!has(able.contexts, choices.context)) {
+    std::vector<std::string_view> known;
+    for (const Context context : able.contexts) known.push_back(to_text(context));
+    refuse(refusals, "context", std::string(to_text(choices.context)),
+           fmt::format("it has {}", fmt::join(known, ", ")));
+    return;
+  }
+  if (choices.ulysses.value_or(1) > 1 && choices.context != Context::Ulysses &&
+      !able.heads_in_ring) {
+    refuse(refusals, "ulysses", std::to_string(*choices.ulysses),
+           "it has no ring of devices that share heads out");
+    return;
+  }
+  if (able.heads != HeadRule::Uneven) check_heads_in_context(refusals, choices, setting);
 }
 
 void check_experts(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
@@ -161,7 +191,7 @@ void check_offload(Refusals& refusals, const Abilities& able, const PlanChoices&
 void check_zero(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                 const ExportSetting&) {
   const auto& stages = choices.pp > 1 ? able.zero_with_pipeline : able.zero;
-  if (choices.dp == 1 || has(stages, choices.zero)) return;
+  if (repeated_weights(choices) == 1 || has(stages, choices.zero)) return;
   refuse(refusals, "zero", std::to_string(choices.zero),
          fmt::format("it has {}{}", fmt::join(stages, ", "),
                      choices.pp > 1 && able.zero != able.zero_with_pipeline
@@ -179,7 +209,7 @@ void check_shard(Refusals& refusals, const Abilities& able, const PlanChoices& c
 
 void check_overlap(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                    const ExportSetting&) {
-  if (choices.dp == 1 || has(able.overlaps, choices.overlap)) return;
+  if (repeated_weights(choices) == 1 || has(able.overlaps, choices.overlap)) return;
   refuse(refusals, "overlap", yes_no(choices.overlap),
          choices.overlap ? "it reduces gradients after the backward"
                          : "it reduces gradients during the backward");
@@ -187,13 +217,16 @@ void check_overlap(Refusals& refusals, const Abilities& able, const PlanChoices&
 
 void check_prefetch(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                     const ExportSetting&) {
-  if (choices.dp == 1 || choices.zero < 3 || able.any_prefetch || choices.prefetch == 1) return;
+  if (repeated_weights(choices) == 1 || choices.zero < 3 || able.any_prefetch ||
+      choices.prefetch == 1)
+    return;
   refuse(refusals, "prefetch", std::to_string(choices.prefetch), "it gathers one bucket ahead");
 }
 
 void check_reshard(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                    const ExportSetting&) {
-  if (choices.dp == 1 || choices.zero < 3 || has(able.reshards, choices.reshard)) return;
+  if (repeated_weights(choices) == 1 || choices.zero < 3 || has(able.reshards, choices.reshard))
+    return;
   refuse(refusals, "reshard", yes_no(choices.reshard),
          choices.reshard ? "it keeps weights whole between their uses"
                          : "it drops gathered weights after each use; zero=2 keeps them whole");
@@ -229,30 +262,19 @@ struct KeyCheck {
   void (*check)(Refusals&, const Abilities&, const PlanChoices&, const ExportSetting&);
 };
 // In the order in which a search decides keys.
-constexpr std::array<KeyCheck, 23> kKeyChecks = {{
-    {"precision", check_precision},
-    {"kernels", check_kernels},
-    {"gradients", check_gradients},
-    {"cp", check_context},
-    {"ep", check_experts},
-    {"tp", check_tensor},
-    {"tensor", check_tensor_form},
-    {"summa", check_nothing},
-    {"pp", check_pipeline},
-    {"place", check_place},
-    {"sequence_parallel", check_sequence},
-    {"schedule", check_schedule},
-    {"virtual_stages", check_chunks},
-    {"layers", check_layers},
-    {"recompute", check_recompute},
-    {"rerun_all", check_rerun},
-    {"offload", check_offload},
-    {"zero", check_zero},
-    {"shard", check_shard},
-    {"overlap", check_overlap},
-    {"reshard", check_reshard},
-    {"prefetch", check_prefetch},
-    {"bucket", check_nothing},
+constexpr std::array<KeyCheck, 24> kKeyChecks = {{
+    {"precision", check_precision}, {"kernels", check_kernels},
+    {"gradients", check_gradients}, {"cp", check_cut_sequence},
+    {"context", check_context},     {"ep", check_experts},
+    {"tp", check_tensor},           {"tensor", check_tensor_form},
+    {"summa", check_nothing},       {"pp", check_pipeline},
+    {"place", check_place},         {"sequence_parallel", check_sequence},
+    {"schedule", check_schedule},   {"virtual_stages", check_chunks},
+    {"layers", check_layers},       {"recompute", check_recompute},
+    {"rerun_all", check_rerun},     {"offload", check_offload},
+    {"zero", check_zero},           {"shard", check_shard},
+    {"overlap", check_overlap},     {"reshard", check_reshard},
+    {"prefetch", check_prefetch},   {"bucket", check_nothing},
 }};
 
 }  // namespace

@@ -78,6 +78,10 @@ std::vector<std::string> limits_of(const ExportTarget& target) {
     lines.push_back(able.sequence == SequenceSplit::Never ? "no sequence_parallel"
                                                           : "sequence_parallel with every tp");
   }
+  if (!able.contexts.empty()) {
+    lines.push_back(fmt::format("cp with context {}{}", fmt::join(words_of(able.contexts), ", "),
+                                able.heads_in_ring ? ", ulysses=N" : ""));
+  }
   return lines;
 }
 

@@ -85,6 +85,14 @@ std::string bridge_parallel(const Export& what) {
   fields.set("tensor_model_parallel_size", choices.tp);
   fields.set("pipeline_model_parallel_size", choices.pp);
   fields.set("context_parallel_size", choices.cp);
+  if (choices.cp > 1) {
+    fields.set("cp_comm_type", quoted_text(megatron_context(choices)));
+    const ContextDegrees context = context_degrees(choices);
+    if (context.heads > 1 && context.ring > 1) {
+      fields.set("hierarchical_context_parallel_sizes",
+                 fmt::format("[{}, {}]", context.heads, context.ring));
+    }
+  }
   fields.set("sequence_parallel", choices.sequence_parallel && choices.tp > 1);
   if (choices.virtual_stages > 1) {
     fields.set("virtual_pipeline_model_parallel_size", choices.virtual_stages);
@@ -99,8 +107,8 @@ std::string bridge_parallel(const Export& what) {
 
 std::string bridge_state(const Export& what) {
   const PlanChoices& choices = what.choices;
-  const bool shards = choices.zero > 0 && choices.dp > 1;
-  const bool overlaps = choices.overlap && choices.dp > 1;
+  const bool shards = choices.zero > 0 && repeated_weights(choices) > 1;
+  const bool overlaps = choices.overlap && repeated_weights(choices) > 1;
   FieldLines ddp("    cfg.ddp.");
   ddp.set("use_distributed_optimizer", shards);
   ddp.set("overlap_grad_reduce", overlaps);
@@ -177,7 +185,8 @@ std::string recipe_text(const Export& what) {
 std::vector<ExportedFile> write_megatron_bridge(const Export& what) {
   NodeScript script{
       .about = about_text(what), .starter = torchrun_words(what.launch), .program = "recipe.py"};
-  if (what.choices.tp > 1) script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
+  if (what.choices.tp * what.choices.cp > 1)
+    script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
   std::vector<ExportedFile> files = launch_files(what, script);
   files.push_back({"recipe.py", recipe_text(what)});
   return files;

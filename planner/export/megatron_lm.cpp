@@ -22,6 +22,11 @@ class Options {
     words_.push_back(std::move(name));
     words_.push_back(fmt::format("{}", value));
   }
+  template <class T>
+  void values(std::string name, const std::vector<T>& values) {
+    words_.push_back(std::move(name));
+    for (const T& value : values) words_.push_back(fmt::format("{}", value));
+  }
   std::vector<std::string> words() && { return std::move(words_); }
 
  private:
@@ -104,7 +109,7 @@ void add_stages(Options& options, const Export& what) {
 }
 
 void add_state(Options& options, const PlanChoices& choices) {
-  if (choices.dp == 1 || choices.zero == 0) return;
+  if (repeated_weights(choices) == 1 || choices.zero == 0) return;
   options.flag("--use-distributed-optimizer");
   if (choices.shard && *choices.shard != choices.dp) {
     options.value("--num-distributed-optimizer-instances", choices.dp / *choices.shard);
@@ -116,6 +121,15 @@ void add_state(Options& options, const PlanChoices& choices) {
   options.value("--ckpt-format", "fsdp_dtensor");
   options.flag("--no-gradient-accumulation-fusion");
   options.flag_if(choices.zero == 3, "--overlap-param-gather");
+}
+
+void add_context(Options& options, const PlanChoices& choices) {
+  options.value("--context-parallel-size", choices.cp);
+  if (choices.cp == 1) return;
+  options.value("--cp-comm-type", megatron_context(choices));
+  const ContextDegrees context = context_degrees(choices);
+  if (context.heads == 1 || context.ring == 1) return;
+  options.values("--hierarchical-context-parallel-sizes", std::vector{context.heads, context.ring});
 }
 
 void add_recompute(Options& options, const RecomputeChoice& recompute) {
@@ -135,7 +149,7 @@ std::vector<std::string> parallel_options(const Export& what) {
   Options options;
   options.value("--tensor-model-parallel-size", choices.tp);
   options.value("--pipeline-model-parallel-size", choices.pp);
-  options.value("--context-parallel-size", choices.cp);
+  add_context(options, choices);
   if (what.model.experts) {
     options.value("--expert-model-parallel-size", choices.ep);
     options.value("--expert-tensor-parallel-size", expert_tensor_degree(choices));
@@ -144,7 +158,7 @@ std::vector<std::string> parallel_options(const Export& what) {
   options.flag_if(what.launch.order == RankOrder::TensorPipelineData, "--use-tp-pp-dp-mapping");
   add_stages(options, what);
   add_state(options, choices);
-  if (choices.dp > 1 && choices.overlap) {
+  if (repeated_weights(choices) > 1 && choices.overlap) {
     options.flag("--overlap-grad-reduce");
     if (choices.zero < 3) {
       options.value("--ddp-bucket-size", bucket_elements(choices, what.setting.batch.precision));
@@ -218,8 +232,9 @@ std::vector<ExportedFile> write_megatron_lm(const Export& what) {
                   {"run", "How long and how fast it learns: yours to change", run_options()}},
       .data = {"data", "What it reads: random tokens", mock_data_options(what)}};
   // Megatron-LM asserts both.
-  const bool fsdp = what.choices.zero >= 2 && what.choices.dp > 1;
-  if (!fsdp && what.choices.tp > 1) script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
+  const bool fsdp = what.choices.zero >= 2 && repeated_weights(what.choices) > 1;
+  if (!fsdp && what.choices.tp * what.choices.cp > 1)
+    script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
   if (fsdp) script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}};
   return launch_files(what, script);
 }

@@ -99,7 +99,7 @@ void check_megatron_biases(Refusals& refusals, const DecoderSpec& model) {
 
 void check_megatron_bucket(Refusals& refusals, const PlanChoices& choices,
                            const ExportSetting& setting) {
-  if (choices.dp == 1) return;
+  if (repeated_weights(choices) == 1) return;
   if (choices.zero == 3 && choices.pp == 1)
     return check_bucket_is_layer(refusals, choices, setting);
   const Bytes bucket = bucket_of(choices), all = all_weights(setting);
@@ -110,18 +110,41 @@ void check_megatron_bucket(Refusals& refusals, const PlanChoices& choices,
 }
 
 void check_megatron_offload(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
-  if (!choices.offload_optimizer || (choices.zero == 1 && choices.dp > 1)) return;
+  if (!choices.offload_optimizer || (choices.zero == 1 && repeated_weights(choices) > 1)) return;
   refuse(refusals, "zero", std::to_string(choices.zero),
          "offload=optimizer comes with the distributed optimizer: zero=1 and dp above 1");
 }
 
+// Every device has two pieces of the sequence, however keys get to it, and a ring of Transformer
+// Engine knows no windows (context_parallel.py).
+void check_megatron_context(Refusals& refusals, const PlanChoices& choices,
+                            const ExportSetting& setting) {
+  if (choices.cp == 1) return;
+  const std::string value(to_text(choices.context));
+  if (setting.batch.sequence % (2 * choices.cp) != 0) {
+    refuse(refusals, "context", value,
+           fmt::format("2 x cp = {} must divide the sequence of {}", 2 * choices.cp,
+                       setting.batch.sequence));
+  }
+  const bool window = setting.decoder && setting.decoder->spec.window;
+  if (window && context_degrees(choices).ring > 1) {
+    refuse(refusals, "context", value, "its ring does not know a window");
+  }
+}
+
 // Megatron-FSDP reduces as it goes.
 void check_fsdp_overlap(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
-  if (choices.dp == 1 || choices.zero < 2 || choices.overlap) return;
+  if (repeated_weights(choices) == 1 || choices.zero < 2 || choices.overlap) return;
   refuse(refusals, "overlap", "false", "ZeRO 2 and 3 reduce gradients during the backward");
 }
 
 }  // namespace
+
+std::string_view megatron_context(const PlanChoices& choices) {
+  const ContextDegrees context = context_degrees(choices);
+  if (context.heads == 1) return "p2p";
+  return context.ring == 1 ? "a2a" : "a2a+p2p";
+}
 
 void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
                           const ExportSetting& setting) {
@@ -171,9 +194,13 @@ bool has_even_layers(const PlanChoices& choices, const ExportSetting& setting) {
 }
 
 std::vector<Rule> megatron_rules() {
-  return {{"schedule", check_interleaved_rounds}, {"zero", check_megatron_offload},
-          {"ep", check_megatron_capacity},        {"sequence_parallel", check_expert_sequence},
-          {"zero", check_expert_state},           {"overlap", check_fsdp_overlap},
+  return {{"context", check_megatron_context},
+          {"schedule", check_interleaved_rounds},
+          {"zero", check_megatron_offload},
+          {"ep", check_megatron_capacity},
+          {"sequence_parallel", check_expert_sequence},
+          {"zero", check_expert_state},
+          {"overlap", check_fsdp_overlap},
           {"bucket", check_megatron_bucket}};
 }
 
@@ -185,6 +212,8 @@ Abilities megatron_abilities() {
       .orders = {RankOrder::TensorDataPipeline, RankOrder::TensorPipelineData},
       .heads = HeadRule::DividedOrDivides,
       .experts = true,
+      .contexts = {Context::Ring, Context::Ulysses},
+      .heads_in_ring = true,
       .schedules = {Schedule::OneForwardOneBackward, Schedule::Interleaved},
       .any_layers = true,
       .zero = {0, 1, 2, 3},
@@ -210,7 +239,7 @@ std::vector<std::string> megatron_notes(const Export& what) {
     notes.push_back(fmt::format("The vocabulary is padded from {} to {}, so that tp divides it.",
                                 what.model.vocabulary, padded));
   }
-  if (choices.dp > 1 && choices.overlap && choices.zero < 2 &&
+  if (repeated_weights(choices) > 1 && choices.overlap && choices.zero < 2 &&
       choices.pp * choices.virtual_stages > 1) {
     notes.push_back("Only the first stage's first chunk has buckets; others reduce all at once.");
   }

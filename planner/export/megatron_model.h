@@ -17,6 +17,9 @@ std::string megatron_layout(const std::vector<std::int64_t>& layers);
 // Whether layers are as Megatron cuts them without being told.
 bool has_even_layers(const PlanChoices& choices, const ExportSetting& setting);
 
+// How keys and values get to all devices of cp: "p2p", "a2a" or "a2a+p2p".
+std::string_view megatron_context(const PlanChoices& choices);
+
 // Rules for both.
 std::vector<Rule> megatron_rules();
 Abilities megatron_abilities();

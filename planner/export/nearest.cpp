@@ -19,6 +19,19 @@ void drop_chunks(PlanChoices& c) {
   c.layers.clear();
 }
 
+void set_context(PlanChoices& c, Context context) {
+  c.context = context;
+  c.ulysses.reset();
+  c.inner_ring.reset();
+}
+
+void drop_context(PlanChoices& c) {
+  c.dp *= c.cp;
+  c.cp = 1;
+  set_context(c, Context::Ring);
+  c.place.clear();
+}
+
 // Other values of a key that do not depend on the target, in the order in which they are tried.
 struct OtherValue {
   std::string_view key;
@@ -28,6 +41,10 @@ constexpr OtherValue kOtherValues[] = {
     {"gradients", [](PlanChoices& c) { c.gradient_precision = std::nullopt; }},
     {"gradients", [](PlanChoices& c) { c.gradient_precision = Precision::BF16; }},
     {"gradients", [](PlanChoices& c) { c.gradient_precision = Precision::FP16; }},
+    {"cp", drop_context},
+    {"context", [](PlanChoices& c) { set_context(c, Context::Ring); }},
+    {"context", [](PlanChoices& c) { set_context(c, Context::Ulysses); }},
+    {"context", drop_context},
     {"pp", drop_pipeline},
     {"place", [](PlanChoices& c) { c.place.clear(); }},
     {"sequence_parallel", [](PlanChoices& c) { c.sequence_parallel = !c.sequence_parallel; }},

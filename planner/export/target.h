@@ -34,8 +34,10 @@ struct Abilities {
   std::vector<RankOrder> orders = {RankOrder::TensorDataPipeline};  // empty: any place
   HeadRule heads = HeadRule::Divided;
   bool tensor = true, pipeline = true;
-  bool tensor_forms = false;  // along two and three axes
-  bool experts = false;       // shared out
+  bool tensor_forms = false;           // along two and three axes
+  bool experts = false;                // shared out
+  std::vector<Context> contexts = {};  // ways to cut the sequence
+  bool heads_in_ring = false;          // some of cp by heads, the others in a ring
   SequenceSplit sequence = SequenceSplit::Chosen;
   std::vector<Schedule> schedules = {Schedule::OneForwardOneBackward};
   bool any_chunks = false;  // several a stage without interleaving

@@ -57,6 +57,8 @@ def options_of(words, names):
             options[name] = True
             continue
         options[name], words = words[0], words[1:]
+        while words and not words[0].startswith("--"):
+            options[name], words = f"{options[name]} {words[0]}", words[1:]
         choices = names[name]["choices"]
         if choices and options[name] not in [str(choice) for choice in choices]:
             raise Wrong(f"{name} {options[name]}: expected one of {choices}")
@@ -84,6 +86,14 @@ def megatron_recompute(options, granularity, method, layers, modules):
     return "full" if count == 1 else f"uniform:{count}"
 
 
+def check_megatron_context(kind, sizes, facts):
+    """p2p is a ring, a2a shares heads out, and both are said with their sizes, heads first."""
+    heads, ring = facts["heads_shared"], facts["ring"]
+    words = {(False, False): None, (False, True): "p2p", (True, False): "a2a", (True, True): "a2a+p2p"}
+    expect("cp comm type", kind, words[heads > 1, ring > 1])
+    expect("cp sizes", sizes, f"{heads} {ring}" if heads > 1 and ring > 1 else None)
+
+
 def check_megatron_lm(folder, facts, names):
     arrays = arrays_of((folder / "train.sh").read_text())
     words = [word for array in arrays.values() for word in array]
@@ -100,6 +110,9 @@ def check_megatron_lm(folder, facts, names):
     expect("tied", "--untie-embeddings-and-output-weights" not in options, model["tied"])
     expect("tp", number("--tensor-model-parallel-size"), facts["tp"])
     expect("pp", number("--pipeline-model-parallel-size"), facts["pp"])
+    expect("cp", number("--context-parallel-size"), facts["cp"])
+    check_megatron_context(
+        options.get("--cp-comm-type"), options.get("--hierarchical-context-parallel-sizes"), facts)
     expect("sequence_parallel", "--sequence-parallel" in options, facts["sequence_parallel"])
     expect("microbatch", number("--micro-batch-size"), facts["microbatch"])
     expect("global batch", number("--global-batch-size"), facts["global_batch"])

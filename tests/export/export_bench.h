@@ -71,6 +71,8 @@ class AnyChoices : public RandomDraws {
     };
     choices.tp = degree();
     choices.pp = degree();
+    if (yes(0.3)) choices.cp = degree();
+    if (choices.cp > 1) draw_context(choices);
     choices.dp = setting.batch.global_batch % left == 0 ? left : 1;
     choices.microbatch = one_of<std::int64_t>({1, 1, 2, 4});
     if (setting.batch.global_batch % (choices.dp * choices.microbatch) != 0) choices.microbatch = 1;
@@ -81,6 +83,12 @@ class AnyChoices : public RandomDraws {
   }
 
  private:
+  void draw_context(PlanChoices& choices) {
+    choices.context = one_of<Context>({Context::Ring, Context::Ring, Context::Ulysses,
+                                       Context::DoubleRing, Context::RingSelfAttention});
+    if (choices.context == Context::Ring && yes(0.3)) choices.ulysses = 2;
+    if (choices.context == Context::DoubleRing) choices.inner_ring = 2;
+  }
   void draw_order(PlanChoices& choices, const ExportSetting& setting) {
     choices.sequence_parallel = choices.tp > 1 && yes();
     choices.schedule = one_of<Schedule>(

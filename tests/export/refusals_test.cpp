@@ -44,7 +44,10 @@ std::set<std::string> all_but(const std::set<std::string>& some) {
 }
 
 const std::vector<Unsaid> kUnsaid = {
-    {"cp", [](PlanChoices& c) { c.cp = 2; }, kAll},
+    {"cp", [](PlanChoices& c) { c.dp = 4, c.cp = 2; }, all_but({"megatron-lm", "megatron-bridge"})},
+    {"context",
+     [](PlanChoices& c) { c.dp = 4, c.cp = 2, c.context = Context::RingSelfAttention; },
+     {"megatron-lm", "megatron-bridge"}},
     {"ep", [](PlanChoices& c) { c.ep = 2; }, kAll},
     {"pp", [](PlanChoices& c) { c.dp = 4, c.pp = 2; }, {"deepspeed", "accelerate"}},
     {"tp", [](PlanChoices& c) { c.dp = 4, c.tp = 2; }, {"accelerate"}},

@@ -107,8 +107,10 @@ TEST_CASE("what plans cannot say is refused with line, key, value and reason, al
       "--cpu-offloading-num-layers 2");
   CHECK_THAT(both, Contains("f: line 2: --cpu-offloading-num-layers 2: plans offload"));
   CHECK_THAT(both, Contains("; f: line 2: --recompute-modules mlp: plans recompute core_attn"));
-  CHECK_THAT(refused("--context-parallel-size 2 --cp-comm-type a2a"),
-             Contains("--cp-comm-type a2a"));
+  CHECK_THAT(refused("--context-parallel-size 2 --cp-comm-type allgather"),
+             Contains("--cp-comm-type allgather: plans have p2p (a ring), a2a (ulysses)"));
+  CHECK_THAT(refused("--context-parallel-size 4 --cp-comm-type a2a+p2p"),
+             Contains("whose product is cp=4"));
   CHECK_THAT(refused("--micro-batch-size -1"),
              Contains("--micro-batch-size -1: expected a whole number from 1 to"));
   CHECK_THAT(refused("--micro-batch-size 99999999999999999999"),
@@ -118,6 +120,19 @@ TEST_CASE("what plans cannot say is refused with line, key, value and reason, al
   CHECK_THAT(refused("--sequence-parallel yes"), Contains("expected no value"));
   const PlanWishes without{.devices = 64, .left_out = {"--cpu-offloading-num-layers"}};
   CHECK(plan_from("--num-layers 8 --cpu-offloading-num-layers 2", without).choices.dp == 64);
+}
+
+TEST_CASE("how Megatron brings keys to all devices of cp is read") {
+  const auto choices = [](const std::string& words) {
+    return plan_from("--num-layers 8 --context-parallel-size 4 " + words, {.devices = 8}).choices;
+  };
+  CHECK(choices("").context == Context::Ring);
+  CHECK(choices("--cp-comm-type p2p").context == Context::Ring);
+  CHECK(choices("--cp-comm-type a2a").context == Context::Ulysses);
+  const PlanChoices both =
+      choices("--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2");
+  CHECK(both.context == Context::Ring);
+  CHECK(both.ulysses == 2);
 }
 
 TEST_CASE("a name that the framework does not have is told, one that is a slip is refused") {
