@@ -103,9 +103,23 @@ std::int64_t count_experts(const Model& model) {
   return found == model.dims.end() ? 1 : found->size;
 }
 
-// As many as there are heads to cut, squares with as many columns, and cubes.
-std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t most) {
+// The most devices of a node among which several have the same head of keys and values; 0: none.
+std::int64_t widest_sharing(const Model& model, const Cluster& cluster) {
+  const auto size = [&](std::string_view name) {
+    const auto found = std::ranges::find(model.dims, name, &Dim::name);
+    return found == model.dims.end() ? std::int64_t{0} : found->size;
+  };
+  std::int64_t node = 0;
+  for (const NodeType& type : cluster.node_types) node = std::max(node, type.devices);
+  return std::min(node, size("kv_heads") * size("queries_per_head"));
+}
+
+// As many as there are heads to cut, or multiples of them that share heads, squares with as many
+// columns, and cubes.
+std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t sharing,
+                                         std::int64_t most) {
   std::set<std::int64_t> degrees;
+  for (std::int64_t t = 2 * widest; t <= std::min(sharing, most); t += widest) degrees.insert(t);
   for (std::int64_t side = 1; side <= std::min(widest, most); ++side) {
     degrees.insert(side);
     if (side > kMostColumns) continue;
@@ -136,6 +150,7 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
       devices_(device_count(setting.cluster)),
       layers_(std::max<std::int64_t>(1, find_layers(setting.model).count())),
       widest_(widest_tensor(setting.model)),
+      widest_sharing_(widest_sharing(setting.model, setting.cluster)),
       experts_(count_experts(setting.model)) {
   for (const KeyValue& pin : question.pins) {
     if (!pin.value) throw InputError(fmt::format("pin {}: expected key=value", printable(pin.key)));
@@ -210,7 +225,7 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   const auto dp = each(start, divisors(batch_.global_batch, devices_),
                        [](PlanChoices& c, std::int64_t value) { c.dp = value; });
   for (const PlanChoices& replicas : allowed("dp", dp)) {
-    const auto tp = each(replicas, tensor_degrees(widest_, devices_ / replicas.dp),
+    const auto tp = each(replicas, tensor_degrees(widest_, widest_sharing_, devices_ / replicas.dp),
                          [](PlanChoices& c, std::int64_t value) { c.tp = value; });
     for (const PlanChoices& tensor : tensors(allowed("tp", tp))) {
       const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
@@ -250,10 +265,11 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
   one.sequence_parallel = false;
   check_tensor(problems, one, batch_);
   if (!problems.empty()) return false;
+  const bool line = one.tensor == TensorForm::OneD;
+  if (line && one.tp % widest_ == 0 && one.tp <= widest_sharing_) return true;
   const TensorMesh mesh = tensor_mesh(one);
   const std::int64_t side = mesh.axes.back().size;
   if (is_pinned("tp")) return true;
-  const bool line = one.tensor == TensorForm::OneD;
   const std::int64_t heads = one.tensor == TensorForm::ThreeD ? side * side : side;
   return heads <= widest_ && (line || side <= kMostColumns);
 }
@@ -384,7 +400,7 @@ std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided)
     const std::int64_t sharing = replicas_sharing_experts(one);
     const std::int64_t share = inside == divided.place.end() ? 1 : inside->count;
     const bool fits = share % sharing == 0 || sharing % share == 0;
-    return one.ep > 1 && (!fits || nesting_problem(one));
+    return one.ep > 1 && (!fits || nesting_problem(one, setting_.model));
   });
   return allowed("ep", degrees);
 }
@@ -486,7 +502,11 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
     keys.emplace_back(std::string(key), std::move(values));
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
-  add("tp", {fmt::format("1 to {}", std::min(widest_, devices_))});
+  std::vector<std::string> tp = {fmt::format("1 to {}", std::min(widest_, devices_))};
+  for (std::int64_t t = 2 * widest_; t <= std::min(widest_sharing_, devices_); t += widest_) {
+    tp.push_back(std::to_string(t));
+  }
+  add("tp", std::move(tp));
   add("tensor", {"1d", fmt::format("2d with up to {} columns", kMostColumns)});
   if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});

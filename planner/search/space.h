@@ -63,7 +63,7 @@ class SearchSpace {
   std::map<std::string, std::string> pinned_;  // as typed
   std::set<std::string> forbidden_keys_;
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
-  std::int64_t devices_ = 0, layers_ = 0, widest_ = 0, experts_ = 1;
+  std::int64_t devices_ = 0, layers_ = 0, widest_ = 0, widest_sharing_ = 0, experts_ = 1;
   bool has_host_ = false;
   std::vector<RecomputeChoice> recomputes_;
 };

@@ -75,6 +75,15 @@ void set_context(PlanChoices& choices, const Plan& plan) {
   if (heads && ring) choices.ulysses = mesh.size(*heads);
 }
 
+// Of the axes that tensor parallelism has but for squares and cubes.
+std::int64_t tensor_devices(const Mesh& mesh) {
+  std::int64_t devices = 1;
+  for (const char* name : {"tp", "tp_ep", "etp", "queries", "queries_ep", "queries_etp"}) {
+    if (const auto axis = mesh.find(name)) devices *= mesh.size(*axis);
+  }
+  return devices;
+}
+
 // Everything that one field says.
 std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   const Mesh& mesh = plan.slots.front().mesh;
@@ -88,10 +97,10 @@ std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   if (!mesh.find("dp") || chunks % stages != 0) return std::nullopt;
   const std::int64_t owners = size("shard") * size("shard_ep");
   PlanChoices choices{.dp = size("dp") * size("dp_ep") * owners,
-                      .tp = line ? size("tp") * size("tp_ep") * size("etp") : 1,
+                      .tp = line ? tensor_devices(mesh) : 1,
                       .pp = stages,
                       .cp = size("rings") * size("cp") * size("ulysses"),
-                      .ep = size("dp_ep") * size("shard_ep") * size("tp_ep")};
+                      .ep = size("dp_ep") * size("shard_ep") * size("tp_ep") * size("queries_ep")};
   if (!line) set_tensor_form(choices, plan);
   set_context(choices, plan);
   if (mesh.find("shard") || mesh.find("shard_ep")) choices.shard = owners;

@@ -124,8 +124,8 @@ std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Mo
 }
 
 // Replicas that share state out among them stand next to each other.
-std::vector<MeshAxis> axes_of(const PlanChoices& choices) {
-  if (choices.tensor == TensorForm::OneD) return stage_axes(choices).axes;
+std::vector<MeshAxis> axes_of(const PlanChoices& choices, const Model& model) {
+  if (choices.tensor == TensorForm::OneD) return stage_axes(choices, model).axes;
   const std::int64_t shard = choices.shard.value_or(choices.dp);
   std::vector<MeshAxis> axes = {{"dp", choices.dp / shard}, {"shard", shard}};
   if (shard == choices.dp) axes = {{"dp", choices.dp}};
@@ -155,7 +155,8 @@ std::int64_t share_of_node(const PlanChoices& choices, std::string_view axis) {
   return 1;
 }
 
-std::vector<Mesh> make_meshes(const PlanChoices& choices, const Cluster& cluster) {
+std::vector<Mesh> make_meshes(const PlanChoices& choices, const Model& model,
+                              const Cluster& cluster) {
   std::vector<Mesh> meshes;
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     std::vector<DeviceId> devices;
@@ -166,7 +167,7 @@ std::vector<Mesh> make_meshes(const PlanChoices& choices, const Cluster& cluster
         }
       }
     }
-    meshes.emplace_back(axes_of(choices), std::move(devices));
+    meshes.emplace_back(axes_of(choices, model), std::move(devices));
   }
   return meshes;
 }
@@ -238,6 +239,17 @@ std::vector<AxisId> sequence_work(const OpView& view, const Model& model, const 
   return {stage.tensor.begin(), stage.tensor.end() - std::ssize(stage.expert_tensor)};
 }
 
+// The axes of tensor parallelism that cut a dimension: where devices share a head of keys and
+// values, its queries are cut by other axes than the heads.
+std::vector<AxisId> tensor_axes(const Dim& dim, const StageAxes& stage) {
+  if (!stage.queries.empty() && dim.name == "queries_per_head") return stage.queries;
+  if (dim.name == "kv_heads") {
+    return {stage.tensor.begin(), stage.tensor.end() - std::ssize(stage.queries)};
+  }
+  if (dim.name == "expert_ffn") return stage.expert_tensor;
+  return is_tensor_dim(dim) ? stage.tensor : std::vector<AxisId>();
+}
+
 // 1D tensor parallelism; with sequence parallelism ops that it does not split work on a part of the
 // sequence each. Experts are shared out, and each one's products.
 OpPlan divided_op(const OpView& view, const Model& model, const StageAxes& stage,
@@ -247,10 +259,7 @@ OpPlan divided_op(const OpView& view, const Model& model, const StageAxes& stage
     if (!axes.empty()) plan.work[dim].axes = axes;
   };
   for (const DimId dim : dims_of(view)) {
-    const Dim& entry = model.dims[dim.index()];
-    const bool of_experts = entry.name == "expert_ffn";
-    if (is_tensor_dim(entry) && choices.tp > 1)
-      cut(dim, of_experts ? stage.expert_tensor : stage.tensor);
+    if (choices.tp > 1) cut(dim, tensor_axes(model.dims[dim.index()], stage));
   }
   const bool whole = plan.work.empty() || works_on_rows(view, model);
   for (const DimId dim : dims_of(view)) {
@@ -278,7 +287,7 @@ std::vector<OpPlan> divided_work(const Model& model, const StageAxes& stage,
 
 // One tensor axis, and experts.
 void divide_work(PlanDecisions& decisions, const PlanChoices& choices, const Model& model) {
-  const StageAxes stage = stage_axes(choices);
+  const StageAxes stage = stage_axes(choices, model);
   decisions.batch_axes = stage.replicas;
   decisions.state = state_axes(choices, stage.owners);
   if (choices.tp > 1 || choices.ep > 1) decisions.ops = divided_work(model, stage, choices);
@@ -444,7 +453,7 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
   check_place(problems, choices, cluster);
   check_dropped(problems, choices, model);
   check_stages(problems, choices, model);
-  if (const auto problem = nesting_problem(choices)) problems.push_back(*problem);
+  if (const auto problem = nesting_problem(choices, model)) problems.push_back(*problem);
   if (const auto problem = batch_problem(batch.global_batch, choices.dp, choices.microbatch)) {
     problems.push_back(*problem);
   }
@@ -457,7 +466,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .gradient_precision = choices.gradient_precision.value_or(Precision::FP32),
       .kernels = choices.kernels,
       .micro_batch = choices.microbatch / tensor_mesh(choices).batch_parts,
-      .slots = make_meshes(choices, cluster),
+      .slots = make_meshes(choices, model, cluster),
       .chunks = make_chunks(choices, model),
       .offload_activations = choices.offload_activations,
       .offload_optimizer = choices.offload_optimizer,

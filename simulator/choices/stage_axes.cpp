@@ -10,12 +10,13 @@ namespace {
 
 // Devices of groups of each kind: every axis lies between two of these.
 struct GroupSizes {
-  std::int64_t tensor, all, owners, expert_tensor, experts;
+  std::int64_t queries, tensor, all, owners, expert_tensor, experts;
 };
 
-GroupSizes group_sizes(const PlanChoices& choices) {
+GroupSizes group_sizes(const PlanChoices& choices, const Model& model) {
   const std::int64_t etp = expert_tensor_degree(choices);
-  return {.tensor = choices.tp,
+  return {.queries = devices_per_kv_head(choices, model),
+          .tensor = choices.tp,
           .all = choices.tp * choices.dp,
           .owners = choices.tp * choices.shard.value_or(choices.dp),
           .expert_tensor = etp,
@@ -23,7 +24,13 @@ GroupSizes group_sizes(const PlanChoices& choices) {
 }
 
 std::set<std::int64_t> ends_of(const GroupSizes& groups) {
-  return {1, groups.tensor, groups.all, groups.owners, groups.expert_tensor, groups.experts};
+  return {1,
+          groups.queries,
+          groups.tensor,
+          groups.all,
+          groups.owners,
+          groups.expert_tensor,
+          groups.experts};
 }
 
 bool is_routed(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
@@ -33,8 +40,10 @@ bool is_routed(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
 std::string name_of(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
   const bool routed = is_routed(groups, first, end);
   if (end <= groups.tensor) {
+    const bool product = end <= groups.expert_tensor && groups.expert_tensor < groups.tensor;
+    if (end <= groups.queries) return routed ? "queries_ep" : product ? "queries_etp" : "queries";
     if (routed) return "tp_ep";
-    return end <= groups.expert_tensor && groups.expert_tensor < groups.tensor ? "etp" : "tp";
+    return product ? "etp" : "tp";
   }
   const bool shared = end <= groups.owners && groups.owners < groups.all;
   return fmt::format("{}{}", shared ? "shard" : "dp", routed ? "_ep" : "");
@@ -62,8 +71,19 @@ std::int64_t replicas_sharing_experts(const PlanChoices& choices) {
   return std::max<std::int64_t>(1, expert_tensor_degree(choices) * choices.ep / choices.tp);
 }
 
-std::optional<std::string> nesting_problem(const PlanChoices& choices) {
-  const GroupSizes groups = group_sizes(choices);
+std::int64_t devices_per_kv_head(const PlanChoices& choices, const Model& model) {
+  const auto size = [&](std::string_view name) {
+    const auto found = std::ranges::find(model.dims, name, &Dim::name);
+    return found == model.dims.end() ? std::int64_t{0} : found->size;
+  };
+  const std::int64_t heads = size("kv_heads");
+  const bool shares = choices.tensor == TensorForm::OneD && heads > 0 && choices.tp > heads;
+  if (!shares || choices.tp % heads != 0) return 1;
+  return size("queries_per_head") >= choices.tp / heads ? choices.tp / heads : 1;
+}
+
+std::optional<std::string> nesting_problem(const PlanChoices& choices, const Model& model) {
+  const GroupSizes groups = group_sizes(choices, model);
   if (choices.tp % groups.expert_tensor != 0) {
     return fmt::format("etp={}: it does not divide tp={}", groups.expert_tensor, choices.tp);
   }
@@ -83,8 +103,8 @@ std::optional<std::string> nesting_problem(const PlanChoices& choices) {
   return std::nullopt;
 }
 
-StageAxes stage_axes(const PlanChoices& choices) {
-  const GroupSizes groups = group_sizes(choices);
+StageAxes stage_axes(const PlanChoices& choices, const Model& model) {
+  const GroupSizes groups = group_sizes(choices, model);
   const std::set<std::int64_t> ends = ends_of(groups);
   StageAxes stage;
   const auto add = [&](std::int64_t first, std::int64_t end, std::string name) {
@@ -92,6 +112,7 @@ StageAxes stage_axes(const PlanChoices& choices) {
     const bool tensor = end <= groups.tensor && name != "dp" && name != "shard";
     (tensor ? stage.tensor : stage.replicas).push_back(axis);
     if (!tensor && end <= groups.owners) stage.owners.push_back(axis);
+    if (tensor && end > first && end <= groups.queries) stage.queries.push_back(axis);
     if (end > first && is_routed(groups, first, end)) stage.experts.push_back(axis);
     if (end > first && end <= groups.expert_tensor) stage.expert_tensor.push_back(axis);
     stage.axes.push_back({std::move(name), end / first});

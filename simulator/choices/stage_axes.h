@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/model/model.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/layout/mesh.h"
 
@@ -19,6 +20,7 @@ struct StageAxes {
   std::vector<MeshAxis> axes;
   std::vector<AxisId> replicas, owners, tensor;
   std::vector<AxisId> context;  // rings, the devices of each, those that share heads out
+  std::vector<AxisId> queries;  // of tensor: what shares out the queries of one head of keys
   std::vector<AxisId> experts, expert_tensor;  // what shares out experts, and each one's products
 };
 
@@ -26,9 +28,12 @@ struct StageAxes {
 std::int64_t expert_tensor_degree(const PlanChoices& choices);
 // Neighbouring replicas that share experts out among them.
 std::int64_t replicas_sharing_experts(const PlanChoices& choices);
+// Where tp is a multiple of the heads of keys and values, devices that have the same one share out
+// the queries that meet it: so many.
+std::int64_t devices_per_kv_head(const PlanChoices& choices, const Model& model);
 // Why the groups do not fit into each other. None: they do.
-std::optional<std::string> nesting_problem(const PlanChoices& choices);
+std::optional<std::string> nesting_problem(const PlanChoices& choices, const Model& model);
 // Of choices without such a problem.
-StageAxes stage_axes(const PlanChoices& choices);
+StageAxes stage_axes(const PlanChoices& choices, const Model& model);
 
 }  // namespace meshwright

@@ -246,7 +246,8 @@ class PlanCheck {
       }
       const OpLowering* lowering = lowering_of(planned.graph.ops[op].kind);
       if (!lowering || !lowering->layout_refusal) continue;
-      const auto refusal = lowering->layout_refusal(planned.graph, planned.op(op).layouts);
+      const auto refusal =
+          lowering->layout_refusal(planned.graph, plan_.slots.front().mesh, planned.op(op).layouts);
       if (refusal) add("op {}: {} is not lowered yet", printable(planned.patterns[op]), *refusal);
     }
   }

@@ -311,9 +311,9 @@ TEST_CASE("what cannot be planned is refused with everything that is wrong") {
               "micro-batches of 1");
   check_error("simulate --model gpt2-tiny --cluster h100 --plan dp=2 --global-batch 4194304", 2,
               "is 2097152 micro-batches a step, more than 4096");
-  check_error("simulate --model llama3-8b --cluster h100:2x8 --plan tp=16 --seq 64", 2,
-              "--plan tp=16: op layers.*.attention.q and 6 more: kv_heads is 8, which cannot be "
-              "split over tp=16\n");
+  check_error("simulate --model llama3-8b --cluster h100:2x8 --plan tp=12 --seq 64", 2,
+              "--plan tp=12: op layers.*.attention.q and 6 more: kv_heads is 8, which cannot be "
+              "split over tp=12\n");
   check_error(kSmall + "dp=x", 2, "--plan: dp: expected a whole number");
   check_error(kSmall + "dp=1 --precision fp7", 2, "--precision fp7: expected bf16");
   check_error(kSmall + "missing.json", 20, "missing.json: cannot be read");

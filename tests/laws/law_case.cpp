@@ -62,6 +62,12 @@ void draw_model(LawCase& c, Draw& draw) {
   c["frozen"] = draw(0, 4) == 0 ? draw(1, 3) : 0;
 }
 
+// Whether several heads of queries meet one of keys and values.
+bool shares_kv_heads(const LawCase& c) {
+  const std::string family = kSmallFamilies.at(static_cast<std::size_t>(c.at("family")));
+  return is_llama_like(family) && !family.starts_with("deepseek");
+}
+
 // How experts are shared out, of the ways that go with the degrees.
 void draw_experts(LawCase& c, Draw& draw) {
   c["experts"] = 2 * draw(1, 3);
@@ -176,6 +182,9 @@ LawCase random_law_case(std::uint32_t seed) {
   draw_model(c, draw);
   c["dp"] = draw(1, 3);
   c["tp"] = draw(1, std::min<std::int64_t>(c["kv_heads"], 4));
+  // More devices than heads of keys and values: several share one.
+  const std::int64_t sharing = c["kv_heads"] * draw(1, c["queries"]);
+  if (draw(0, 2) == 0 && sharing <= 5 && shares_kv_heads(c)) c["tp"] = sharing;
   const std::int64_t most = 16 / (c["dp"] * c["tp"]);
   c["pp"] = draw(1, std::min(c["layers"], most));
   c["chunks"] = c["pp"] == 1 ? 1 : draw(1, c["layers"] / c["pp"]);

@@ -17,7 +17,8 @@ struct Drawn {
 };
 
 Drawn draw_bench(RandomChoices& random) {
-  return {random.one_of<std::string>({"gpt2", "gpt2", "gpt3-1.3b", "llama3-8b", "mixtral-8x7b"}),
+  return {random.one_of<std::string>(
+              {"gpt2", "gpt2", "gpt3-1.3b", "llama3-8b", "mixtral-8x7b", "qwen2-0.5b"}),
           random.one_of<std::string>({"h100:4x8", "a100-40:4x8", "a100-80:4x8", "rtx4090:4x8",
                                       "t4:8x4", "v100:4x8", "gb200-nvl72:8x4"}),
           random.one_of<std::string>({"none", "none", "meshwright", "megatron-core", "megatron-lm",

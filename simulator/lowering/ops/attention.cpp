@@ -82,12 +82,16 @@ std::optional<std::string> attention_form_refusal(const OpGraph&, const GraphOp&
   return std::nullopt;
 }
 
-// Queries that share keys stay together: a device's heads are one range of all heads.
-std::optional<std::string> attention_layout_refusal(const OpGraph& graph,
+// A device's heads are one range of all heads: queries that share keys are split only where no
+// device has more than one head of keys.
+std::optional<std::string> attention_layout_refusal(const OpGraph& graph, const Mesh& mesh,
                                                     const OpLayouts& layouts) {
   const std::vector<DimLayout>& q = layouts.inputs[0].dims;
+  std::int64_t most = largest_shard(q[2].sharding, mesh, graph.dims[q[2].dim.index()].size);
   for (std::size_t i = 3; i + 1 < q.size(); ++i) {
-    if (!q[i].sharding.axes.empty()) return "splitting " + graph.dims[q[i].dim.index()].name;
+    const Dim& dim = graph.dims[q[i].dim.index()];
+    if (!q[i].sharding.axes.empty() && most > 1) return "splitting " + dim.name;
+    most *= largest_shard(q[i].sharding, mesh, dim.size);
   }
   if (q[1].sharding.axes.size() > 2) return "a ring over more than two axes";
   return std::nullopt;

@@ -22,7 +22,7 @@ struct OpLowering {
   // Which form of the op is not lowered, in words; none: this one is.
   std::optional<std::string> (*form_refusal)(const OpGraph& graph, const GraphOp& op) = nullptr;
   // Why it cannot be computed with its work divided so; none: it can.
-  std::optional<std::string> (*layout_refusal)(const OpGraph& graph,
+  std::optional<std::string> (*layout_refusal)(const OpGraph& graph, const Mesh& mesh,
                                                const OpLayouts& layouts) = nullptr;
 };
 
