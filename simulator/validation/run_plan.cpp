@@ -169,6 +169,7 @@ PlanChoices choices_with(const PublishedRun& run, const Software& software, cons
   choices.tp = *run.tp;
   choices.pp = *run.pp;
   choices.cp = run.cp.value_or(1);
+  if (choices.cp > 1 && run.has_option("cp-a2a")) choices.context = Context::Ulysses;
   choices.ep = run.ep.value_or(1);
   choices.zero = static_cast<int>(run.zero.value_or(0));
   choices.microbatch = *run.micro_batch;
@@ -184,9 +185,10 @@ PlanChoices choices_with(const PublishedRun& run, const Software& software, cons
     choices.layers = run.stage_layers;
   }
   if (!run.zero) assumed.push_back("zero_stage = 0");
-  const std::int64_t shard = run.optimizer_shard.value_or(*run.dp);
-  if (choices.zero >= 1 && shard != *run.dp) {
-    assumed.push_back(fmt::format("optimizer sharded over dp = {} instead of {}", *run.dp, shard));
+  const std::int64_t owners = *run.dp * choices.cp, shard = run.optimizer_shard.value_or(owners);
+  if (choices.zero >= 1 && shard != owners) {
+    assumed.push_back(fmt::format("optimizer sharded over dp{} = {} instead of {}",
+                                  choices.cp > 1 ? " x cp" : "", owners, shard));
   }
   return choices;
 }
@@ -211,7 +213,8 @@ std::variant<RunPlan, NotExpressed> express(const PublishedRun& run,
   if (auto* why = std::get_if<NotExpressed>(&cluster)) return std::move(*why);
   plan.cluster = std::get<Cluster>(std::move(cluster));
   plan.clock_share = clock_share(run);
-  if (run.zero.value_or(0) > 0) plan.optimizer_owners = run.optimizer_shard.value_or(*run.dp);
+  if (run.zero.value_or(0) > 0)
+    plan.optimizer_owners = run.optimizer_shard.value_or(*run.dp * run.cp.value_or(1));
   plan.choices = choices_with(run, plan.software, habits, plan.assumed);
   plan.batch = {
       .global_batch = *run.global_batch, .sequence = *run.sequence, .precision = precision_of(run)};

@@ -35,7 +35,7 @@ std::string unsayable(const PublishedRun& run, const RunPlan& plan, const Softwa
   if (plan.software.prices != software.prices) return "its attention, loss or compiled kernels";
   if (plan.software.memory != software.memory) return "whole 16-bit gradients beside fp32 ones";
   if (plan.clock_share != 1) return "a cap on power";
-  if (plan.choices.zero > 0 && plan.optimizer_owners != plan.choices.dp) {
+  if (plan.choices.zero > 0 && plan.optimizer_owners != plan.choices.dp * plan.choices.cp) {
     return "owners of optimizer state other than all replicas";
   }
   const std::string preset = preset_of(run);
@@ -49,6 +49,7 @@ std::string short_form(const PublishedRun& run, const RunPlan& plan) {
                                     fmt::format("pp={}", *run.pp),
                                     fmt::format("microbatch={}", *run.micro_batch)};
   if (run.cp.value_or(1) > 1) parts.push_back(fmt::format("cp={}", *run.cp));
+  if (run.has_option("cp-a2a")) parts.push_back("context=ulysses");
   if (run.ep.value_or(1) > 1) parts.push_back(fmt::format("ep={}", *run.ep));
   if (run.zero.value_or(0) > 0) parts.push_back(fmt::format("zero={}", *run.zero));
   if (run.sequence_parallel.value_or(false) && *run.tp > 1) {
