@@ -105,9 +105,10 @@ class StagePlay {
   // Moments and master weights of so many elements.
   Bytes optimizer_bytes(std::int64_t elements) const;
   Bytes state_bytes(const StageHolds& stage) const;
-  // Experts that replicas share out have their state at fewer of them.
+  // Experts that replicas share out have their state at fewer of them. Where the state is open, as
+  // many as there can be.
   std::int64_t owners(bool routed = false) const {
-    return choices_.zero > 0 ? repeats_ / (routed ? sharing_ : 1) : 1;
+    return choices_.zero > 0 || any_state_ ? repeats_ / (routed ? sharing_ : 1) : 1;
   }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {

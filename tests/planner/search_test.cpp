@@ -38,7 +38,7 @@ struct SmallCase {
 };
 
 SmallCase draw_case(RandomChoices& random) {
-  SmallCase one{random.one_of<std::string>({"gpt2", "gpt3-1.3b", "llama3-8b"}),
+  SmallCase one{random.one_of<std::string>({"gpt2", "gpt3-1.3b", "llama3-8b", "mixtral-8x7b"}),
                 random.one_of<std::string>({"h100:1x2", "h100:1x6", "h100:2x4", "a100-80:2x6",
                                             "rtx4090:2x2", "t4:4x4", "a100-40:1x8", "h100:1x3"}),
                 random.one_of<std::string>({"none", "megatron-core", "megatron-lm", "fsdp"})};
