@@ -255,6 +255,10 @@ class PlanCheck {
   std::optional<std::string> implementation_refusal(const PlannedGraph& planned, std::size_t op) {
     const OpPlan* plan = planned.op(op).plan;
     if (!plan || plan->implementation == Implementation::Local) return std::nullopt;
+    if (plan->implementation != Implementation::Summa) {
+      if (planned.graph.ops[op].kind == OpKind::Attention) return std::nullopt;
+      return fmt::format("{} is for attention", to_text(plan->implementation));
+    }
     auto refusal = summa_refusal(planned, op);
     const auto size = [&](OpRelayouts::BySteps OpRelayouts::*which) {
       return plan_.slots.front().mesh.size(planned.steps(op, which, 0).front().axes);

@@ -90,10 +90,6 @@ class FragmentWriter {
                              std::size_t operand) const {
     return planned_.steps(op, which, operand);
   }
-  Implementation implementation(std::size_t op) const {
-    const OpPlan* plan = planned_.op(op).plan;
-    return plan ? plan->implementation : Implementation::Local;
-  }
 
   // Where a kernel writes the gradient of a weight; emit_gradients does the rest.
   View weight_gradient(std::size_t op, std::size_t weight);

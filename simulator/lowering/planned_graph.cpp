@@ -99,8 +99,10 @@ class GraphPlanner {
       op.weights.push_back(kept.value_or(read));
       if (!kept)
         report(view, "weights", i, "only gathers are lowered, and none such lead to", read);
+      // What is kept as it is read is checked with the op's work.
       for (const DimLayout& dim : op.weights.back().dims) {
-        if (model_.dims[dim.dim.index()].size >= mesh_.size(dim.sharding.axes)) continue;
+        const bool fits = model_.dims[dim.dim.index()].size >= mesh_.size(dim.sharding.axes);
+        if (fits || gathers.empty()) continue;
         report(view, "weights", i, "too small to be kept as", op.weights.back());
       }
       auto left = view.weights[i]->frozen ? op.weights.back() : layout_after(scatters, computed);

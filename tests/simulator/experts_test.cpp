@@ -14,7 +14,7 @@
 namespace meshwright {
 namespace {
 
-constexpr std::int64_t kSequence = 8;
+constexpr std::int64_t kExpertSequence = 8;
 
 SmallModel four_experts() {
   return {.family = "mixtral", .hidden = 16, .layers = 3, .ffn = 12, .experts = 4, .choices = 2};
@@ -23,7 +23,7 @@ SmallModel four_experts() {
 std::vector<Program> expert_programs(const std::string& choices, std::int64_t global_batch,
                                      Precision precision = Precision::BF16) {
   const Model model = small_model(four_experts());
-  const Plan plan = small_plan(choices, model, global_batch, kSequence, precision);
+  const Plan plan = small_plan(choices, model, global_batch, kExpertSequence, precision);
   CHECK(check_plan(plan, model, test_cluster()) == std::vector<std::string>{});
   auto programs = lower_all(model, plan);
   CHECK(check_programs(programs) == std::vector<std::string>{});
@@ -71,8 +71,8 @@ Bytes kept_by_experts(const Program& program) {
 std::string problem_of(const std::string& choices, std::int64_t global_batch = 8) {
   const Model model = small_model(four_experts());
   const auto problems =
-      check_choices(parse_plan_choices(choices), {global_batch, kSequence, Precision::BF16}, model,
-                    test_cluster());
+      check_choices(parse_plan_choices(choices), {global_batch, kExpertSequence, Precision::BF16},
+                    model, test_cluster());
   return problems.empty() ? "" : problems.front();
 }
 
@@ -99,7 +99,7 @@ TEST_CASE(
 }
 
 TEST_CASE("experts keep k (2h + 6f) bytes a token, however they are shared out") {
-  const std::int64_t n = kSequence, k = 2, h = 16, f = 12, layers = 3;
+  const std::int64_t n = kExpertSequence, k = 2, h = 16, f = 12, layers = 3;
   for (const std::string choices : {"dp=4", "dp=4,ep=2", "dp=4,ep=4"}) {
     CAPTURE(choices);
     const auto programs = expert_programs(choices + ",microbatch=1,kernels=flash", 4);
@@ -135,7 +135,7 @@ TEST_CASE("rows that come to a device have room for all that can, and are played
     }
     return found.at("layers.0.ffn.experts.up");
   };
-  const std::int64_t n = kSequence, f = 12;
+  const std::int64_t n = kExpertSequence, f = 12;
   // One expert a device: of four devices' tokens each may send one row.
   CHECK(buffers("imbalance=1") == std::pair(n * 2 * f, 4 * n * f));
   CHECK(buffers("imbalance=1.5") == std::pair(n * 2 * f * 3 / 2, 4 * n * f));
@@ -178,7 +178,7 @@ TEST_CASE("ways to share experts out that cannot be are refused in words") {
   CHECK(problem_of("dp=8,shard=4,ep=2,zero=1") == "");
   const Model dense = small_model({});
   const auto problems = check_choices(parse_plan_choices("dp=2,ep=2,capacity=1"),
-                                      {8, kSequence, Precision::BF16}, dense, test_cluster());
+                                      {8, kExpertSequence, Precision::BF16}, dense, test_cluster());
   CHECK(problems == std::vector<std::string>{"ep=2: the model has no experts",
                                              "capacity=1: the model has no experts"});
 }
