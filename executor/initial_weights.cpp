@@ -30,10 +30,9 @@ WeightValues values_of_experts(const std::shared_ptr<const GlobalTensors>& all,
       throw InputError(fmt::format("the weight \"{}\" is missing", printable(one)));
     }
     if (static_cast<std::int64_t>(found->second.values.size()) != count) {
-      throw InputError(
-          fmt::format("the weight \"{}\" has shape [{}], expected [{}]", printable(one),
-                      fmt::join(found->second.shape, ", "),
-                      fmt::join(std::span(shape).subspan(1), ", ")));
+      throw InputError(fmt::format("the weight \"{}\" has shape [{}], expected [{}]",
+                                   printable(one), fmt::join(found->second.shape, ", "),
+                                   fmt::join(std::span(shape).subspan(1), ", ")));
     }
     experts.push_back(found->second.values.data());
   }

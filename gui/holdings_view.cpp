@@ -45,8 +45,8 @@ std::vector<HeldTensor> largest_tensors(const PlanDetail& detail, std::size_t de
   std::vector<HeldTensor> tensors;
   for (const BufferId id : held_buffers(program, timeline.devices[device], timeline.step, moment)) {
     const Buffer& buffer = program.buffers[id.index()];
-    tensors.push_back(
-        {std::string(buffer.name.text()), buffer.component, expected_bytes_of(buffer, program.precision)});
+    tensors.push_back({std::string(buffer.name.text()), buffer.component,
+                       expected_bytes_of(buffer, program.precision)});
   }
   std::ranges::stable_sort(tensors, std::greater(), &HeldTensor::bytes);
   if (tensors.size() > kMostTensors) tensors.resize(kMostTensors);
