@@ -3,9 +3,10 @@
 #include "executor/cuda/cuda_work.h"
 #include "executor/cuda/device_memory.h"
 #include "executor/cuda/kernel_work.h"
+#include "executor/cuda/launch.cuh"
 
-// How the threads of a GPU share the work of executor/cuda/kernel_work.h. This is all that tests on
-// a processor do not run.
+// How the threads of a GPU share the work of executor/cuda/kernel_work.h. Tests on a
+// processor run it thread by thread.
 namespace meshwright::cuda {
 
 inline constexpr int kThreads = 256;
@@ -15,22 +16,23 @@ inline constexpr std::int64_t kMostBlocks = 1 << 16;
 // Blocks that reduce everything to one state; two for each multiprocessor of a large GPU.
 inline constexpr int kReduceBlocks = 264;
 
-// A block of threads.
+// A block of threads: whole warps.
 struct BlockTeam {
   __device__ std::int64_t rank() const { return threadIdx.x; }
-  __device__ std::int64_t size() const { return kThreads; }
+  __device__ std::int64_t size() const { return blockDim.x; }
 
   template <class Real, class Combine>
   __device__ Real combine(Real value, Combine both) {
     for (int step = kWarp / 2; step > 0; step /= 2) {
       value = both(value, __shfl_xor_sync(0xffffffffu, value, step));
     }
+    if (blockDim.x == kWarp) return value;
     __shared__ Real warps[kWarps];
     __syncthreads();  // whoever still reads what the last call left there
     if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
     __syncthreads();
     value = warps[0];
-    for (int i = 1; i < kWarps; ++i) value = both(value, warps[i]);
+    for (unsigned i = 1; i < blockDim.x / kWarp; ++i) value = both(value, warps[i]);
     return value;
   }
   template <class Real>
@@ -115,25 +117,33 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t each, std::int64_t m
   return static_cast<unsigned>(blocks < 1 ? 1 : (blocks < most ? blocks : most));
 }
 
+// So many that none of a row's columns waits for a thread, as far as a block goes.
+inline unsigned threads_for(std::int64_t columns) {
+  const std::int64_t warps = (columns + kWarp - 1) / kWarp;
+  return static_cast<unsigned>((warps < 1 ? 1 : (warps < kWarps ? warps : kWarps)) * kWarp);
+}
+
 // Takes down the work for a stream.
 class Recorder {
  public:
   template <class Work>
   void elements(std::int64_t count, const Work& work) {
     add([=](cudaStream_t stream) {
-      run_elements<<<blocks_for(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(count, work);
+      launch(run_elements<Work>, blocks_for(count, kThreads, kMostBlocks), kThreads, stream, count,
+             work);
     });
   }
   template <class Work>
   void rows(std::int64_t count, const Work& work) {
     add([=](cudaStream_t stream) {
-      run_rows<<<blocks_for(count, 1, kMostBlocks), kThreads, 0, stream>>>(count, work);
+      launch(run_rows<Work>, blocks_for(count, 1, kMostBlocks), threads_for(work.columns), stream,
+             count, work);
     });
   }
   template <class Work>
   void columns(std::int64_t count, const Work& work) {
     add([=](cudaStream_t stream) {
-      run_columns<<<blocks_for(count, kWarp, 1 << 30), kThreads, 0, stream>>>(count, work);
+      launch(run_columns<Work>, blocks_for(count, kWarp, 1 << 30), kThreads, stream, count, work);
     });
   }
   template <class Work>
@@ -144,8 +154,8 @@ class Recorder {
     State* const states = static_cast<State*>(memory->data());
     const unsigned blocks = blocks_for(count, kThreads, kReduceBlocks);
     add([=](cudaStream_t stream) {
-      reduce_blocks<<<blocks, kThreads, 0, stream>>>(count, work, states);
-      reduce_rest<<<1, kThreads, 0, stream>>>(static_cast<int>(blocks), work, states);
+      launch(reduce_blocks<Work>, blocks, kThreads, stream, count, work, states);
+      launch(reduce_rest<Work>, 1, kThreads, stream, static_cast<int>(blocks), work, states);
     });
   }
   template <class T>
@@ -160,12 +170,8 @@ class Recorder {
   WorkList take() { return std::move(list_); }
 
  private:
-  template <class Launch>
-  void add(Launch launch) {
-    list_.launches.push_back([launch](cudaStream_t stream) {
-      launch(stream);
-      check(cudaGetLastError(), "a kernel's launch");
-    });
+  void add(std::function<void(cudaStream_t)> launches) {
+    list_.launches.push_back(std::move(launches));
   }
   WorkList list_;
 };
