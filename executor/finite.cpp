@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "executor/cpu/kernel_call.h"
+#include "executor/kernel_call.h"
 
 namespace meshwright {
 namespace {

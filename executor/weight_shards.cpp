@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "executor/cpu/kernel_call.h"
+#include "executor/kernel_call.h"
 
 namespace meshwright {
 namespace {

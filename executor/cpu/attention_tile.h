@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/cpu/blas.h"
-#include "executor/cpu/kernel_call.h"
+#include "executor/kernel_call.h"
 #include "executor/math.h"
 #include "executor/random.h"
 

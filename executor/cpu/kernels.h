@@ -1,7 +1,7 @@
 #pragma once
 
 #include "costmodel/base/precision.h"
-#include "executor/cpu/kernel_call.h"
+#include "executor/kernel_call.h"
 
 // Every kernel of costmodel/kernel/kernel.h on a CPU, for float and double. Load is not here: what
 // is loaded comes from outside.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "costmodel/base/precision.h"
-#include "executor/cpu/kernel_call.h"
+#include "executor/kernel_call.h"
 
 namespace meshwright::cuda {
 

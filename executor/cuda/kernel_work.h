@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "executor/adamw_factors.h"
-#include "executor/cpu/kernel_call.h"
 #include "executor/cuda/reduce_work.h"
 #include "executor/cuda/row_work.h"
+#include "executor/kernel_call.h"
 #include "executor/rope_table.h"
 
 // Which work makes up a kernel. A machine is given the work in its order:

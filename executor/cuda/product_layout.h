@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "costmodel/kernel/kernel.h"
-#include "executor/cpu/kernel_call.h"
+#include "executor/kernel_call.h"
 
 namespace meshwright::cuda {
 
