@@ -67,6 +67,12 @@ Volumes sent_with(const std::string& form) {
   return sent_in_layer(model, plan);
 }
 
+void check_products(const Volumes& sent, const Volumes& expected) {
+  CHECK(sent.activations == Approx(expected.activations));
+  CHECK(sent.weights == Approx(expected.weights));
+  CHECK(sent.gradients == Approx(expected.gradients));
+}
+
 }  // namespace
 
 // Of a tensor of S bytes a member of n sends S (n-1)/n to gather or to scatter it. With q rows each
@@ -88,11 +94,9 @@ TEST_CASE("squares of tensor devices send what their products add up to") {
   // Two norms, forward and backward, all-reduce two doubles a token.
   expected.statistics = 4 * 2 * share * tokens * 2 * 8;
   const Volumes sent = sent_with("tp=4,tensor=2d");
-  CHECK(sent.activations == Approx(expected.activations));
+  check_products(sent, expected);
   CHECK(sent.activations ==
         Approx(10 * kSamples * kTokens * kHidden * kNumber * (q - 1) / (q * q)));
-  CHECK(sent.weights == Approx(expected.weights));
-  CHECK(sent.gradients == Approx(expected.gradients));
   CHECK(sent.statistics == Approx(expected.statistics));
 }
 
@@ -110,9 +114,7 @@ TEST_CASE("products part by part send what they gather, and every part counts fo
     expected.gradients += matrix * share * kGradient;
   }
   const Volumes sent = sent_with("tp=4,tensor=2d,summa=true");
-  CHECK(sent.activations == Approx(expected.activations));
-  CHECK(sent.weights == Approx(expected.weights));
-  CHECK(sent.gradients == Approx(expected.gradients));
+  check_products(sent, expected);
 }
 
 // Of q x q x q devices those of a row have its tokens. Inputs of a product are cut over one axis
@@ -130,9 +132,7 @@ TEST_CASE("cubes of tensor devices send what their products add up to") {
   }
   expected.statistics = 4 * 2 * share * tokens / q * 2 * 8;
   const Volumes sent = sent_with("tp=8,tensor=3d");
-  CHECK(sent.activations == Approx(expected.activations));
-  CHECK(sent.weights == Approx(expected.weights));
-  CHECK(sent.gradients == Approx(expected.gradients));
+  check_products(sent, expected);
   CHECK(sent.statistics == Approx(expected.statistics));
 }
 
