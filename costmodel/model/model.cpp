@@ -223,6 +223,11 @@ Model make_model(const OpGraph& graph) {
   return model;
 }
 
+std::int64_t size_of_dim(const Model& model, std::string_view name) {
+  const auto found = std::ranges::find(model.dims, name, &Dim::name);
+  return found == model.dims.end() ? 0 : found->size;
+}
+
 const Weight& weight_of(const Model& model, const Block& block, const WeightUse& use) {
   return use.shared ? model.shared_weights[use.id.index()] : block.weights[use.id.index()];
 }

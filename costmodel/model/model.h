@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/base/ids.h"
@@ -84,6 +85,9 @@ Model make_model(const OpGraph& graph);
 OpGraph unroll(const Model& model);
 
 const Weight& weight_of(const Model& model, const Block& block, const WeightUse& use);
+
+// Of a fixed dimension, by its name. 0: the model has none of that name.
+std::int64_t size_of_dim(const Model& model, std::string_view name);
 
 // Sizes of the named dimensions once batch and sequence are known.
 class DimSizes {

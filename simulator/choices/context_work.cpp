@@ -192,7 +192,7 @@ void check_context(std::vector<std::string>& problems, const PlanChoices& choice
                                    to_text(choices.tensor)));
     return;
   }
-  if (std::ranges::count(model.dims, "experts", &Dim::name) > 0) {
+  if (size_of_dim(model, "experts") > 0) {
     problems.push_back(fmt::format("cp={}: with experts it is not lowered yet", choices.cp));
     return;
   }

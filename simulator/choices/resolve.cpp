@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <span>
 
 #include "costmodel/model/op_rules.h"
 #include "simulator/choices/context_work.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/recompute_segments.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 #include "simulator/lowering/pipeline_order.h"
@@ -21,106 +21,6 @@ namespace {
 std::vector<Chunk> make_chunks(const PlanChoices& choices, const Model& model) {
   return cut_chunks(model, layers_of_chunks(choices, find_layers(model).count()),
                     static_cast<std::size_t>(choices.pp));
-}
-
-std::vector<RecomputeSegment> attention_segments(const Model& model) {
-  std::vector<RecomputeSegment> segments;
-  std::size_t first = 0;
-  for (const Block& block : model.blocks) {
-    for (std::int64_t r = 0; r < block.count; ++r) {
-      for (const Op& op : block.ops) {
-        if (op.kind == OpKind::Attention) {
-          segments.push_back({.first_op = first, .end_op = first + 1});
-        }
-        ++first;
-      }
-    }
-  }
-  return segments;
-}
-
-// Attention and the first, third ... product of a layer, as torchtitan keeps them
-// (activation_checkpoint.py).
-std::vector<std::string> kept_products(const OpGraph& graph, const RecomputeSegment& layer) {
-  std::vector<std::string> kept;
-  bool keeps_next = true;
-  for (std::size_t op = layer.first_op; op < layer.end_op; ++op) {
-    const OpKind kind = graph.ops[op].kind;
-    const bool is_product = kind == OpKind::Matmul;
-    if ((is_product && keeps_next) || kind == OpKind::Attention) {
-      kept.push_back(graph.tensors[graph.ops[op].outputs[0].index()].name);
-    }
-    if (is_product) keeps_next = !keeps_next;
-  }
-  return kept;
-}
-
-// Whether a tensor such as "layers.3.attention.norm" is the layer's "attention.norm".
-bool is_named(std::string_view tensor, std::string_view name) {
-  return tensor.size() > name.size() && tensor.ends_with(name) &&
-         tensor[tensor.size() - name.size() - 1] == '.';
-}
-
-// What a layer keeps that drops tensors by name.
-std::vector<std::string> kept_beside_dropped(const OpGraph& graph, const OpRange& layer,
-                                             const std::vector<std::string>& dropped) {
-  std::vector<std::string> kept;
-  for (std::size_t op = layer.first_op; op < layer.end_op; ++op) {
-    for (const TensorId tensor : graph.ops[op].outputs) {
-      const std::string& name = graph.tensors[tensor.index()].name;
-      const auto names = [&](const std::string& one) { return is_named(name, one); };
-      if (std::ranges::none_of(dropped, names)) kept.push_back(name);
-    }
-  }
-  return kept;
-}
-
-std::vector<RecomputeSegment> dropping_segments(const RecomputeChoice& recompute,
-                                                const Model& model,
-                                                const std::vector<Chunk>& chunks) {
-  const OpGraph graph = unroll(model);
-  const ModelLayers layers = find_layers(model);
-  std::vector<RecomputeSegment> segments;
-  for (const Chunk& chunk : chunks) {
-    std::int64_t left = recompute.layers > 0 ? recompute.layers : layers.count();
-    for (const OpRange& layer : layers_in(layers, chunk)) {
-      if (left-- <= 0) break;
-      segments.push_back({.first_op = layer.first_op,
-                          .end_op = layer.end_op,
-                          .kept = kept_beside_dropped(graph, layer, recompute.dropped)});
-    }
-  }
-  return segments;
-}
-
-std::vector<RecomputeSegment> make_segments(const PlanChoices& choices, const Model& model,
-                                            const std::vector<Chunk>& chunks) {
-  if (choices.recompute.kind == Recompute::Drop) {
-    return dropping_segments(choices.recompute, model, chunks);
-  }
-  std::vector<RecomputeSegment> segments;
-  if (choices.recompute.kind == Recompute::Selective) segments = attention_segments(model);
-  const ModelLayers layers = find_layers(model);
-  const auto count = static_cast<std::size_t>(choices.recompute.layers);
-  for (const Chunk& chunk : chunks) {
-    const auto inside = layers_in(layers, chunk);
-    if (choices.recompute.kind == Recompute::Uniform ||
-        choices.recompute.kind == Recompute::Products) {
-      for (std::size_t i = 0; i < inside.size(); i += count) {
-        const OpRange& last = inside[std::min(i + count, inside.size()) - 1];
-        segments.push_back({.first_op = inside[i].first_op, .end_op = last.end_op});
-      }
-    }
-    for (std::size_t i = 0; choices.recompute.kind == Recompute::First && i < inside.size(); ++i) {
-      if (i < count) segments.push_back({inside[i].first_op, inside[i].end_op});
-    }
-  }
-  if (choices.recompute.kind == Recompute::Products) {
-    const OpGraph graph = unroll(model);
-    for (RecomputeSegment& segment : segments) segment.kept = kept_products(graph, segment);
-  }
-  for (RecomputeSegment& segment : segments) segment.rerun_all = choices.rerun_all;
-  return segments;
 }
 
 // Replicas that share state out among them stand next to each other.
@@ -313,14 +213,9 @@ void divide_squares(PlanDecisions& decisions, const PlanChoices& choices, const 
   decisions.ops = divided_products(choices, model, mesh);
 }
 
-std::int64_t experts_of(const Model& model) {
-  const auto found = std::ranges::find(model.dims, "experts", &Dim::name);
-  return found == model.dims.end() ? 0 : found->size;
-}
-
 void check_experts(std::vector<std::string>& problems, const PlanChoices& choices,
                    const Model& model) {
-  const std::int64_t experts = experts_of(model);
+  const std::int64_t experts = size_of_dim(model, "experts");
   const auto add = [&](std::string_view key, auto value, std::string_view problem) {
     problems.push_back(fmt::format("{}={}: {}", key, value, problem));
   };
@@ -367,22 +262,6 @@ void check_layers(std::vector<std::string>& problems, const PlanChoices& choices
     if (made[c].first_op == made[c].end_op) {
       problems.push_back(fmt::format("{}: nothing is left for chunk {}", text, c));
     }
-  }
-}
-
-// Every name must be that of a tensor in some layer.
-void check_dropped(std::vector<std::string>& problems, const PlanChoices& choices,
-                   const Model& model) {
-  for (const std::string& name : choices.recompute.dropped) {
-    const auto has_tensor = [&](const Block& block) {
-      const auto own = std::span(block.tensors).subspan(block.inputs.size());
-      return block.count > 1 && std::ranges::any_of(own, [&](const Tensor& tensor) {
-               return is_named(tensor.name, name);
-             });
-    };
-    if (std::ranges::any_of(model.blocks, has_tensor)) continue;
-    problems.push_back(fmt::format("recompute={}: no layer has a tensor \"{}\"",
-                                   to_text(choices.recompute), name));
   }
 }
 
@@ -481,7 +360,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
   } else {
     divide_squares(decisions, choices, model);
   }
-  decisions.recompute = make_segments(choices, model, decisions.chunks);
+  decisions.recompute = recompute_segments(choices, model, decisions.chunks);
   const std::int64_t microbatches = batch.global_batch / (choices.dp * choices.microbatch);
   decisions.order =
       choices.schedule == Schedule::GPipe

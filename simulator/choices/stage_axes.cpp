@@ -72,14 +72,10 @@ std::int64_t replicas_sharing_experts(const PlanChoices& choices) {
 }
 
 std::int64_t devices_per_kv_head(const PlanChoices& choices, const Model& model) {
-  const auto size = [&](std::string_view name) {
-    const auto found = std::ranges::find(model.dims, name, &Dim::name);
-    return found == model.dims.end() ? std::int64_t{0} : found->size;
-  };
-  const std::int64_t heads = size("kv_heads");
+  const std::int64_t heads = size_of_dim(model, "kv_heads");
   const bool shares = choices.tensor == TensorForm::OneD && heads > 0 && choices.tp > heads;
   if (!shares || choices.tp % heads != 0) return 1;
-  return size("queries_per_head") >= choices.tp / heads ? choices.tp / heads : 1;
+  return size_of_dim(model, "queries_per_head") >= choices.tp / heads ? choices.tp / heads : 1;
 }
 
 std::optional<std::string> nesting_problem(const PlanChoices& choices, const Model& model) {

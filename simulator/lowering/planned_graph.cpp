@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "costmodel/base/input_error.h"
+#include "simulator/lowering/expert_layouts.h"
 
 namespace meshwright {
 namespace {
@@ -60,7 +61,7 @@ class GraphPlanner {
       }
     }
     link_tensors();
-    route_rows();
+    route_rows(result_, plan_);
     lay_out_tensors();
     find_replica_axes();
     return std::move(result_);
@@ -136,115 +137,6 @@ class GraphPlanner {
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
       for (const TensorId t : graph.ops[i].outputs) result_.producer[t.index()] = i;
       for (const TensorId t : graph.ops[i].inputs) result_.readers[t.index()].push_back(i);
-    }
-  }
-
-  void route_rows() {
-    const OpGraph& graph = result_.graph;
-    result_.dispatch.resize(graph.tensors.size());
-    for (std::size_t op = 0; op < graph.ops.size(); ++op) {
-      const GraphOp& entry = graph.ops[op];
-      if (entry.kind == OpKind::Dispatch) {
-        result_.dispatch[entry.outputs[0].index()] = op;
-        carry_partial_gradient(op);
-        check_moves(op);
-        continue;
-      }
-      const auto from =
-          entry.inputs.empty() ? std::nullopt : result_.dispatch[entry.inputs[0].index()];
-      if (!from) continue;
-      check_routed(op, *from);
-      if (entry.kind == OpKind::Combine) {
-        carry_partial(op);
-      } else {
-        result_.dispatch[entry.outputs[0].index()] = from;
-        check_moves(op);
-      }
-    }
-  }
-
-  OpLayouts& layouts_at(std::size_t op) { return result_.planned[result_.planned_of[op]].layouts; }
-
-  // Combining is linear: of partial sums it gives partial sums, and of what they were weighed with
-  // each device has a part of the gradient.
-  void carry_partial(std::size_t combine) {
-    const TensorId rows = result_.graph.ops[combine].inputs[0];
-    const auto& partial = result_.op(result_.producer[rows.index()]).layouts.outputs[0].partial;
-    OpLayouts& layouts = layouts_at(combine);
-    for (Layout* layout : {&layouts.inputs[0], &layouts.outputs[0], &layouts.input_gradients[1]}) {
-      carry(combine, *layout, partial);
-    }
-  }
-
-  void carry(std::size_t op, Layout& layout, const std::optional<Partial>& partial) {
-    if (!partial) return;
-    std::set<AxisId> axes(partial->axes.begin(), partial->axes.end());
-    if (layout.partial) axes.insert(layout.partial->axes.begin(), layout.partial->axes.end());
-    const std::vector<AxisId> cut = axes_of(without_partial(layout));
-    const auto cuts = [&](AxisId axis) { return std::ranges::count(cut, axis) > 0; };
-    if (std::ranges::none_of(axes, cuts)) {
-      layout.partial = Partial{.axes = {axes.begin(), axes.end()}};
-    } else {
-      report_routed(op, "rows of experts that are partial sums are cut by the same axis");
-    }
-  }
-
-  static Layout without_partial(Layout layout) {
-    layout.partial.reset();
-    return layout;
-  }
-
-  void report_routed(std::size_t op, std::string_view what) {
-    std::string problem = fmt::format("op {}: {}", printable(result_.patterns[op]), what);
-    if (std::ranges::count(result_.problems, problem) == 0) result_.problems.push_back(problem);
-  }
-
-  // And so is the sum of the gradients of a token's copies.
-  void carry_partial_gradient(std::size_t dispatch) {
-    const TensorId rows = result_.graph.ops[dispatch].outputs[0];
-    for (const std::size_t reader : result_.readers[rows.index()]) {
-      carry(dispatch, layouts_at(dispatch).input_gradients[0],
-            result_.op(reader).layouts.input_gradients[0].partial);
-    }
-  }
-
-  void check_moves(std::size_t producer) {
-    if (result_.steps(producer, &OpRelayouts::outputs, 0).empty() &&
-        result_.steps(producer, &OpRelayouts::output_gradients, 0).empty()) {
-      return;
-    }
-    report_routed(producer, "rows of experts cannot be moved before they are combined");
-  }
-
-  void check_routed(std::size_t op, std::size_t dispatch) {
-    const GraphOp& entry = result_.graph.ops[op];
-    const auto add = [&](std::string_view what) { report_routed(op, what); };
-    const bool known = entry.kind == OpKind::ExpertMatmul || entry.kind == OpKind::Combine ||
-                       entry.kind == OpKind::Activation || entry.kind == OpKind::GatedActivation;
-    if (!known) add("rows of experts are not lowered yet for this op");
-    if (!result_.steps(op, &OpRelayouts::inputs, 0).empty() ||
-        !result_.steps(op, &OpRelayouts::input_gradients, 0).empty()) {
-      add("rows of experts cannot be moved before they are combined");
-    }
-    if (chunk_of(plan_, op) != chunk_of(plan_, dispatch)) {
-      add("a pipeline cannot be cut between a dispatch and its combine");
-    }
-    if (entry.kind != OpKind::ExpertMatmul) return;
-    const DimLayout& experts = result_.op(op).layouts.weights[0].dims[0];
-    const std::int64_t count = result_.graph.dims[experts.dim.index()].size;
-    if (count % mesh_.size(experts.sharding.axes) != 0) {
-      add(fmt::format("{} experts cannot be shared out equally among {} devices", count,
-                      mesh_.size(experts.sharding.axes)));
-    }
-    std::vector<AxisId> tokens = axes_of(result_.op(dispatch).layouts.inputs[1]);
-    tokens.insert(tokens.end(), plan_.batch_axes.begin(), plan_.batch_axes.end());
-    for (const AxisId axis : experts.sharding.axes) {
-      if (std::ranges::count(tokens, axis) > 0) continue;
-      add(fmt::format("axis {} shares experts out among devices that have the same tokens",
-                      mesh_.axis(axis).name));
-    }
-    if (experts.sharding.axes != result_.expert_axes(dispatch)) {
-      add("all products of one layer's experts must share them out alike");
     }
   }
 
