@@ -102,8 +102,8 @@ class Search {
       case Depth::Schedule:
         return {bounds_.of_schedule(choices), Bytes(), Bytes()};
       case Depth::Offload:
-        return {bounds_.of_any_state(fastest(choices)), fitting_bytes(space_.leanest(choices)),
-                Bytes()};
+        return {bounds_.of_any_state(fastest(choices)),
+                leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
       case Depth::Zero:
         return of_zero(choices);
       case Depth::Recompute:
@@ -114,32 +114,21 @@ class Search {
     return {};
   }
 
-  // Of plans whose recomputation is not decided yet the one that needs least.
+  // Of plans whose recomputation is not decided yet the one that needs least, or one that needs no
+  // more than `enough`. What keeps least stands last.
   struct Leanest {
     PlanChoices choices;
     Bytes bytes;
   };
-  Leanest leanest_of(const PlanChoices& choices) {
-    std::optional<Leanest> least;
-    for (PlanChoices& one : space_.recomputes(choices)) {
-      if (!has_blocks(one)) continue;
-      const Bytes bytes = bounds_.bytes_of(one);
-      if (!least || bytes < least->bytes) least = {std::move(one), bytes};
-    }
-    return least.value_or(Leanest{choices, Bytes()});
-  }
-
-  // Of such plans one that has room, or where none has the one that needs least. What keeps least
-  // stands last.
-  Bytes fitting_bytes(const PlanChoices& choices) {
+  Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes()) {
     std::vector<PlanChoices> all = space_.recomputes(choices);
-    std::optional<Bytes> least;
-    for (std::size_t i = all.size(); i-- > 0 && (!least || *least > room());) {
+    std::optional<Leanest> least;
+    for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
       if (!has_blocks(all[i])) continue;
       const Bytes bytes = bounds_.bytes_of(all[i]);
-      least = std::min(least.value_or(bytes), bytes);
+      if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
     }
-    return least.value_or(Bytes());
+    return least.value_or(Leanest{choices, Bytes()});
   }
 
   // Nothing is sooner because something is computed again, or goes to the host in between: of plans
@@ -152,7 +141,7 @@ class Search {
 
   // Where one bucket is good enough for the set to stay, others are not looked at.
   PlanBound of_zero(const PlanChoices& choices) {
-    const Bytes bytes = fitting_bytes(choices);
+    const Bytes bytes = leanest_of(choices, room()).bytes;
     if (bytes > room()) return {Seconds(0), bytes, Bytes()};
     const PlanChoices plain = fastest(choices);
     const Seconds any = bounds_.of_any_state(plain);

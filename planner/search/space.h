@@ -55,6 +55,9 @@ class SearchSpace {
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
 
+  // Of a device's part of the sequence, where that is cut.
+  static constexpr std::int64_t kFewestTokens = 2048;
+
   const BatchChoice batch_;
   const std::optional<TargetSpace> target_;
   const Setting& setting_;

@@ -1,0 +1,224 @@
+// Which devices do what: degrees, how tensors, the sequence and experts are shared out, and where
+// in the cluster.
+#include <algorithm>
+#include <set>
+
+#include "planner/search/each_choice.h"
+#include "planner/search/space.h"
+#include "simulator/choices/stage_axes.h"
+#include "simulator/choices/tensor_form.h"
+
+namespace meshwright {
+namespace {
+
+// Of squares and cubes of tensor devices: larger ones are searched where they are pinned.
+constexpr std::int64_t kMostColumns = 8;
+
+// As many as there are heads to cut, or multiples of them that share heads, squares with as many
+// columns, and cubes.
+std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t sharing,
+                                         std::int64_t most) {
+  std::set<std::int64_t> degrees;
+  for (std::int64_t t = 2 * widest; t <= std::min(sharing, most); t += widest) degrees.insert(t);
+  for (std::int64_t side = 1; side <= std::min(widest, most); ++side) {
+    degrees.insert(side);
+    if (side > kMostColumns) continue;
+    if (side <= most / side) degrees.insert(side * side);
+    if (side <= most / side / side && side * side <= widest) degrees.insert(side * side * side);
+  }
+  return {degrees.begin(), degrees.end()};
+}
+
+}  // namespace
+
+std::vector<PlanChoices> SearchSpace::meshes() const {
+  std::vector<PlanChoices> meshes;
+  const auto numbers = [](std::int64_t most) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 1; i <= most; ++i) all.push_back(i);
+    return all;
+  };
+  PlanChoices start = base_;
+  start.dp = start.tp = start.pp = start.cp = 1;
+  const auto dp = each(start, divisors(batch_.global_batch, devices_),
+                       [](PlanChoices& c, std::int64_t value) { c.dp = value; });
+  for (const PlanChoices& replicas : allowed("dp", dp)) {
+    const auto tp = each(replicas, tensor_degrees(widest_, widest_sharing_, devices_ / replicas.dp),
+                         [](PlanChoices& c, std::int64_t value) { c.tp = value; });
+    for (const PlanChoices& tensor : tensors(allowed("tp", tp))) {
+      const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
+      const auto pp = each(tensor, numbers(std::min(left, layers_)),
+                           [](PlanChoices& c, std::int64_t value) { c.pp = value; });
+      for (const PlanChoices& mesh : allowed("pp", pp)) {
+        if (device_count(mesh) <= devices_) add_contexts(meshes, mesh);
+      }
+    }
+  }
+  return meshes;
+}
+
+// Squares and cubes where they are pinned: bounds do not know yet that some of their transfers wait
+// for kernels, and were seen above a step. Layers of squares have the steps of squares with that
+// many times the replicas, bit by bit, where these have what is left of the micro-batch.
+std::vector<PlanChoices> SearchSpace::tensors(const std::vector<PlanChoices>& degrees) const {
+  std::vector<PlanChoices> all;
+  for (PlanChoices line : degrees) {
+    line.tensor = TensorForm::OneD;
+    line.depth = 1;
+    for (PlanChoices& one : allowed("tensor", {line})) {
+      if (is_possible(one)) all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+// Whether heads are enough for the devices, and a replica's samples for its rows. A degree that is
+// pinned is asked about in any case, to hear why not.
+bool SearchSpace::is_possible(const PlanChoices& tensor) const {
+  Reasons problems;
+  PlanChoices one = tensor;
+  one.microbatch = batch_.global_batch / one.dp;
+  one.sequence_parallel = false;
+  check_tensor(problems, one, batch_);
+  if (!problems.empty()) return false;
+  const bool line = one.tensor == TensorForm::OneD;
+  if (line && one.tp % widest_ == 0 && one.tp <= widest_sharing_) return true;
+  const TensorMesh mesh = tensor_mesh(one);
+  const std::int64_t side = mesh.axes.back().size;
+  if (is_pinned("tp")) return true;
+  const std::int64_t heads = one.tensor == TensorForm::ThreeD ? side * side : side;
+  return heads <= widest_ && (line || side <= kMostColumns);
+}
+
+// Parts of the sequence with tokens enough to be worth a device, and the ways to attend to all of
+// them: rings and heads as far as there are heads, both where nodes have room for some.
+void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const {
+  std::vector<std::int64_t> degrees = {1};
+  const bool line = mesh.tensor == TensorForm::OneD;
+  for (const std::int64_t cp : divisors(batch_.sequence / 2, devices_ / device_count(mesh))) {
+    if (line && cp > 1 && batch_.sequence / cp >= kFewestTokens) degrees.push_back(cp);
+  }
+  const auto cut = each(mesh, degrees, [](PlanChoices& c, std::int64_t value) { c.cp = value; });
+  for (const PlanChoices& one : allowed("cp", cut)) {
+    if (device_count(one) > devices_) continue;
+    for (PlanChoices& way : allowed("context", contexts_of(one))) meshes.push_back(std::move(way));
+  }
+}
+
+std::vector<PlanChoices> SearchSpace::contexts_of(const PlanChoices& mesh) const {
+  std::vector<PlanChoices> ways = {mesh};
+  if (is_pinned("context") || is_pinned("ulysses") || is_pinned("inner_ring")) return ways;
+  ways.back().context = Context::Ring;
+  ways.back().ulysses.reset();
+  ways.back().inner_ring.reset();
+  if (mesh.cp == 1) return ways;
+  const auto add = [&](Context context) -> PlanChoices& {
+    ways.push_back(ways.front());
+    ways.back().context = context;
+    return ways.back();
+  };
+  if (mesh.tp * mesh.cp <= widest_) add(Context::Ulysses);
+  const std::int64_t inside = setting_.cluster.node_types.front().devices / mesh.tp;
+  if (inside <= 1 || inside >= mesh.cp || mesh.cp % inside != 0) return ways;
+  add(Context::DoubleRing).inner_ring = inside;
+  if (mesh.tp * inside <= widest_) add(Context::Ring).ulysses = inside;
+  return ways;
+}
+
+std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) const {
+  const std::int64_t rows = tensor_mesh(mesh).batch_parts;
+  if (batch_.global_batch % (mesh.dp * rows) != 0) return {};
+  const std::int64_t samples = batch_.global_batch / mesh.dp;
+  std::vector<std::int64_t> wholes = divisors(samples, samples);
+  std::erase_if(wholes, [&](std::int64_t whole) { return whole % rows != 0; });
+  auto sizes =
+      allowed("microbatch",
+              each(mesh, wholes, [](PlanChoices& c, std::int64_t value) { c.microbatch = value; }));
+  std::erase_if(sizes, [&](const PlanChoices& one) {
+    return batch_problem(batch_.global_batch, one.dp, one.microbatch).has_value();
+  });
+  return sizes;
+}
+
+// Factors, not permutations: what stands how in a node does not matter, only how much of each axis
+// does. Each fills the node as far as the degrees go.
+std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& mesh) const {
+  std::vector<std::vector<NodeShare>> places;
+  const Cluster& cluster = setting_.cluster;
+  const std::int64_t all = device_count(mesh);
+  const std::int64_t size = cluster.node_types.front().devices;
+  // In a single node all places are alike.
+  if (cluster.nodes.size() > 1 || cluster.nodes.front().count == 1 || all == 1) return {{}};
+  struct Split {
+    std::int64_t tp, cp, dp, pp;
+    std::int64_t devices() const { return tp * cp * dp * pp; }
+  };
+  std::vector<Split> splits;
+  for (const std::int64_t tp : divisors(mesh.tp, size)) {
+    for (const std::int64_t cp : divisors(mesh.cp, size / tp)) {
+      for (const std::int64_t dp : divisors(mesh.dp, size / (tp * cp))) {
+        for (const std::int64_t pp : divisors(mesh.pp, size / (tp * cp * dp))) {
+          const Split split{tp, cp, dp, pp};
+          if (all / split.devices() <= cluster.nodes.front().count) splits.push_back(split);
+        }
+      }
+    }
+  }
+  const auto is_part = [](const Split& a, const Split& b) {
+    return b.tp % a.tp == 0 && b.cp % a.cp == 0 && b.dp % a.dp == 0 && b.pp % a.pp == 0 &&
+           b.devices() > a.devices();
+  };
+  for (const Split& split : splits) {
+    if (std::ranges::any_of(splits, [&](const Split& other) { return is_part(split, other); })) {
+      continue;
+    }
+    std::vector<NodeShare> place;
+    if (split.tp > 1) place.push_back({"tp", split.tp});
+    if (split.cp > 1) place.push_back({"cp", split.cp});
+    if (split.dp > 1) place.push_back({"dp", split.dp});
+    if (split.pp > 1) place.push_back({"pp", split.pp});
+    if (place.empty()) place.push_back({"tp", 1});
+    places.push_back(std::move(place));
+  }
+  // Where the degrees do not fill nodes, devices in their order.
+  if (places.empty()) places.emplace_back();
+  return places;
+}
+
+std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) const {
+  std::vector<PlanChoices> all;
+  const auto places =
+      allowed("place", each(partial, places_of(partial),
+                            [](PlanChoices& c, const auto& value) { c.place = value; }));
+  for (const PlanChoices& placed : places) {
+    std::vector<bool> split = {false};
+    const bool line = placed.tensor == TensorForm::OneD;
+    const std::int64_t parts = placed.tp * placed.cp;
+    if (line && placed.tp > 1 && batch_.sequence % parts == 0) split.push_back(true);
+    for (PlanChoices& one : allowed(
+             "sequence_parallel",
+             each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
+      for (PlanChoices& shared : expert_degrees(one)) all.push_back(std::move(shared));
+    }
+  }
+  return all;
+}
+
+// Groups of devices that share experts out lie in a node, or have a node's replicas in them.
+std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided) const {
+  const auto set = [](PlanChoices& c, std::int64_t value) { c.ep = value; };
+  const bool line = divided.tensor == TensorForm::OneD;
+  const std::int64_t most = line ? divided.dp * divided.tp / expert_tensor_degree(divided) : 1;
+  auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
+  if (is_pinned("ep")) return allowed("ep", degrees);
+  const auto inside = std::ranges::find(divided.place, "dp", &NodeShare::axis);
+  std::erase_if(degrees, [&](const PlanChoices& one) {
+    const std::int64_t sharing = replicas_sharing_experts(one);
+    const std::int64_t share = inside == divided.place.end() ? 1 : inside->count;
+    const bool fits = share % sharing == 0 || sharing % share == 0;
+    return one.ep > 1 && (!fits || nesting_problem(one, setting_.model));
+  });
+  return allowed("ep", degrees);
+}
+
+}  // namespace meshwright
