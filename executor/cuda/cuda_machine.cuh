@@ -81,10 +81,10 @@ __global__ void __launch_bounds__(kThreads) run_columns(std::int64_t count, Work
 // Adds up the states of a block; thread 0 has the sum.
 template <class State>
 __device__ void add_states(State& state) {
-  __shared__ alignas(State) unsigned char memory[kThreads * sizeof(State)];
+  alignas(State) __shared__ unsigned char memory[kThreads * sizeof(State)];
   State* const states = reinterpret_cast<State*>(memory);
   states[threadIdx.x] = state;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < half) states[threadIdx.x].add(states[threadIdx.x + half]);
   }
@@ -161,9 +161,7 @@ class Recorder {
   template <class T>
   const T* keep(const std::vector<T>& numbers) {
     const auto memory = std::make_shared<DeviceMemory>(numbers.size() * sizeof(T));
-    check(cudaMemcpy(memory->data(), numbers.data(), numbers.size() * sizeof(T),
-                     cudaMemcpyHostToDevice),
-          "cudaMemcpy");
+    copy_to_device(memory->data(), numbers.data(), numbers.size() * sizeof(T));
     list_.memory.push_back(memory);
     return static_cast<const T*>(memory->data());
   }

@@ -35,6 +35,14 @@ class DeviceMemory : public Owned<void*, cudaFree> {
   void* data() const { return get(); }
 };
 
+// To a device; it is there when this returns. cudaMemcpy alone promises only that memory which is
+// not pinned has been read: streams that do not wait for the one without a name may still find what
+// was there before.
+inline void copy_to_device(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
 // Of the host, in place where copies to and from a device find it.
 class PinnedMemory : public Owned<void*, cudaFreeHost> {
  public:

@@ -6,23 +6,20 @@
 namespace meshwright::cuda {
 namespace {
 
-void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  check(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy");
-}
-
 // The operands of a call in device memory, which go there and come back.
 class DeviceOperands {
  public:
   DeviceOperands(const CudaCall& call, const std::vector<void*>& places)
       : call_(call), places_(places) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      copy(places_[i], call_.buffers[i], call_.bytes[i], cudaMemcpyHostToDevice);
+      copy_to_device(places_[i], call_.buffers[i], call_.bytes[i]);
     }
   }
   void bring_back() const {
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      copy(call_.buffers[i], places_[i], call_.bytes[i], cudaMemcpyDeviceToHost);
+      check(cudaMemcpy(call_.buffers[i], places_[i], call_.bytes[i], cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
     }
   }
 
