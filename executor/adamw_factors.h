@@ -9,7 +9,7 @@ namespace meshwright {
 
 // For gradients that are not scaled.
 inline AdamWFactors adamw_factors(const StepSettings& settings, bool decay) {
-  const auto step = static_cast<double>(settings.step + 1);
+  const auto step = static_cast<double>(settings.step - settings.skipped + 1);
   return {.keep = decay ? 1 - settings.learning_rate * settings.weight_decay : 1.0,
           .beta1 = settings.beta1,
           .beta2 = settings.beta2,

@@ -372,8 +372,18 @@ MESHWRIGHT_HD inline Real logit_slope(Real x, Real largest, Real factor) {
   return factor * std::exp(x - largest);
 }
 
+// What gradients of a scaled loss are multiplied by, and the norm they have without the scale, from
+// two numbers that add up to their squares.
+struct ClippedNorm {
+  double factor, norm;
+};
+MESHWRIGHT_HD inline ClippedNorm clipped_norm(const double* sums, double clip, double loss_scale) {
+  const double norm = std::sqrt(sums[0] + sums[1]) / loss_scale;
+  return {(norm > clip ? clip / norm : 1.0) / loss_scale, norm};
+}
+
 struct AdamWFactors {
-  double gradient = 1;  // gradients are scaled by it first
+  double gradient = 1;  // gradients are multiplied by it first
   double keep = 1;      // 1 - learning rate * weight decay
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double rate = 0;       // learning rate / (1 - beta1^step)

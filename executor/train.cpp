@@ -35,20 +35,20 @@ class Steps {
         stop_(stop),
         results_(programs.size(), progress) {}
 
-  // The loss scale of a step, or none when it does not run: the first device that comes decides
+  // The label share of a step, or none when it does not run: the first device that comes decides
   // for all.
   std::optional<double> start(std::int64_t step) {
     const std::lock_guard lock(mutex_);
-    if (static_cast<std::size_t>(step) == scales_.size() && !ended_) {
+    if (static_cast<std::size_t>(step) == shares_.size() && !ended_) {
       if (step == options_.steps || stop_.stop_requested()) {
         ended_ = true;
       } else {
         const std::int64_t labels = count_labels(data_, programs_[0].batch, step);
-        scales_.push_back(1.0 / static_cast<double>(labels));
+        shares_.push_back(1.0 / static_cast<double>(labels));
       }
     }
-    if (static_cast<std::size_t>(step) >= scales_.size()) return std::nullopt;
-    return scales_[static_cast<std::size_t>(step)];
+    if (static_cast<std::size_t>(step) >= shares_.size()) return std::nullopt;
+    return shares_[static_cast<std::size_t>(step)];
   }
 
   void finish(std::int64_t step, std::size_t device, StepRecord record) {
@@ -58,8 +58,8 @@ class Steps {
 
   // Of the step that was started last.
   StepSettings settings_of_last(StepSettings settings) const {
-    settings.step = static_cast<std::int64_t>(scales_.size()) - 1;
-    settings.loss_scale = scales_.back();
+    settings.step = static_cast<std::int64_t>(shares_.size()) - 1;
+    settings.label_share = shares_.back();
     return settings;
   }
 
@@ -73,7 +73,7 @@ class Steps {
   std::stop_token stop_;
   std::mutex mutex_;  // guards what follows
   bool ended_ = false;
-  std::vector<double> scales_;  // by step
+  std::vector<double> shares_;  // by step
   StepResults results_;
 };
 
@@ -81,10 +81,10 @@ void run_device(Worker& worker, std::size_t device, StepSettings settings,
                 const Initializer& initializer, Steps& steps) {
   worker.initialize(initializer);
   for (std::int64_t step = 0;; ++step) {
-    const std::optional<double> scale = steps.start(step);
-    if (!scale) return;
+    const std::optional<double> share = steps.start(step);
+    if (!share) return;
     settings.step = step;
-    settings.loss_scale = *scale;
+    settings.label_share = *share;
     steps.finish(step, device, worker.run_step(settings));
   }
 }

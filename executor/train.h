@@ -22,7 +22,7 @@ struct RunOptions {
 };
 
 // Trains with one thread per program, after all have agreed that they run the same. `settings` hold
-// for all steps; step and loss scale are set by the run, the scale to 1 / the labels that count.
+// for all steps; step and label share are set by the run.
 // `stop` ends the run after a whole step. `progress` is called after each step, from one thread at
 // a time. When a device fails, the others are woken and what it threw is thrown.
 RunResult run_threads(std::span<const Program> programs, const StepSettings& settings,

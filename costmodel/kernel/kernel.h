@@ -84,7 +84,8 @@ inline constexpr std::size_t kKernelParts = 4;
 // NormLargest  Step            gradients [n]...                   largest [1], a Double
 // NormSums     Step            gradients [n]..., largest          sums [2], Doubles
 // ClipFactor   Step            sums                               factor [2], Doubles: what
-//                                                                 gradients are scaled by, the norm
+//                                                                 gradients are scaled by, the
+//                                                                 norm; finite [1]?: 0 or 1
 // AdamW        Step            gradient [n], factor               weight [n], m [n], v [n],
 //                                                                 master [n]?
 //

@@ -18,12 +18,16 @@ void adamw_step(const KernelCall& call) {
   const auto weight = call.vector<Real>(2);
   const auto m = call.vector<Real>(3);
   const auto v = call.vector<Real>(4);
+  constexpr std::size_t kWithMaster = 6;
+  const bool has_master = call.operand_count() == kWithMaster;
+  const auto updated = has_master ? call.vector<Real>(5) : weight;
   for (const OperandRange& range : call.kernel.ranges) {
     const AdamWFactors factors = factors_of(call, range.decay);
     const auto first = static_cast<std::size_t>(range.first);
     const auto end = first + static_cast<std::size_t>(range.count);
     for (std::size_t i = first; i < end; ++i) {
-      adamw_element(factors, gradient[i], weight[i], m[i], v[i]);
+      adamw_element(factors, gradient[i], updated[i], m[i], v[i]);
+      weight[i] = updated[i];
     }
   }
 }

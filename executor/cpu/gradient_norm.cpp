@@ -4,6 +4,7 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/exact_sum.h"
+#include "executor/math.h"
 
 namespace meshwright {
 namespace {
@@ -62,10 +63,14 @@ void norm_sums_step(const KernelCall& call) {
 void clip_factor_step(const KernelCall& call) {
   const auto sums = call.vector<const double>(0);
   const auto factor = call.vector<double>(1);
-  const double norm = std::sqrt(sums[0] + sums[1]);
-  const auto clip = call.settings.clip;
-  factor[0] = clip && norm > *clip ? *clip / norm : 1.0;
-  factor[1] = norm;
+  const double clip = call.settings.clip.value_or(std::numeric_limits<double>::infinity());
+  const ClippedNorm clipped = clipped_norm(sums.data(), clip, call.settings.loss_scale);
+  factor[0] = clipped.factor;
+  factor[1] = clipped.norm;
+  constexpr std::size_t kWithFlag = 3;
+  if (call.operand_count() == kWithFlag) {
+    *call.data<std::int32_t>(2) = std::isfinite(clipped.norm) ? 1 : 0;
+  }
 }
 
 template void norm_largest_step<float>(const KernelCall&);

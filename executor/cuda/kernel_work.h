@@ -120,7 +120,7 @@ class KernelWork {
         return by_row(rows(0), LossSums<Stored>{in(0), indices(1), in(2), columns(0),
                                                 call_.kernel.first_row, out(3)});
       case KernelKind::Loss:
-        machine_.reduce(count(0), Loss<Stored>{indices(0), in(1), in(2), call_.settings.loss_scale,
+        machine_.reduce(count(0), Loss<Stored>{indices(0), in(1), in(2), call_.settings.label_share,
                                                call_.data<double>(3)});
         return true;
       case KernelKind::Embedding:
@@ -171,7 +171,7 @@ class KernelWork {
                                               gain_shift<Real>(*norm), columns(0), out(last())});
       case KernelKind::Loss:
         return by_row(rows(0), LossGradient<Stored>{in(0), indices(1), in(2), in(3),
-                                                    static_cast<Real>(call_.settings.loss_scale),
+                                                    static_cast<Real>(loss_slope(call_.settings)),
                                                     columns(0), call_.kernel.first_row, out(4)});
       default:
         return false;
@@ -220,7 +220,8 @@ class KernelWork {
         return elements(
             1, ClipFactor{call_.data<const double>(0),
                           call_.settings.clip.value_or(std::numeric_limits<double>::infinity()),
-                          call_.data<double>(1)});
+                          call_.settings.loss_scale, call_.data<double>(1),
+                          last() == 2 ? call_.data<std::int32_t>(2) : nullptr});
       default:
         return false;
     }

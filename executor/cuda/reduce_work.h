@@ -125,12 +125,15 @@ struct Loss {
 // One element of work.
 struct ClipFactor {
   const double* sums;
-  double clip;  // infinite: gradients are not scaled
+  double clip;  // infinite: gradients are not clipped
+  double loss_scale;
   double* factor;
+  std::int32_t* finite;  // null: not asked for
   MESHWRIGHT_HD void operator()(std::int64_t) const {
-    const double norm = std::sqrt(sums[0] + sums[1]);
-    factor[0] = norm > clip ? clip / norm : 1.0;
-    factor[1] = norm;
+    const ClippedNorm clipped = clipped_norm(sums, clip, loss_scale);
+    factor[0] = clipped.factor;
+    factor[1] = clipped.norm;
+    if (finite != nullptr) *finite = std::isfinite(clipped.norm) ? 1 : 0;
   }
 };
 

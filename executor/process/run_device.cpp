@@ -92,7 +92,7 @@ class DeviceRun {
   void set_step(std::int64_t step) {
     settings_.step = step;
     const std::int64_t labels = count_labels(data_, device_.program.batch, step);
-    settings_.loss_scale = 1.0 / static_cast<double>(labels);
+    settings_.label_share = 1.0 / static_cast<double>(labels);
   }
 
   // Where the hub wants to know which kernel gave numbers that are not finite. Throws what that

@@ -110,7 +110,7 @@ class Emulator {
 // None: there is no such work.
 template <class Real>
 std::optional<double> difference(const Kernel& kernel, Precision precision, std::int64_t threads) {
-  StepSettings settings{.seed = 7, .step = 2, .loss_scale = 0.25, .clip = 0.5};
+  StepSettings settings{.seed = 7, .step = 2, .label_share = 0.25, .clip = 0.5};
   KernelMemory<Real> expected(kernel), found(kernel);
   run_kernel({kernel, expected.buffers, settings, 0}, precision);
   Emulator emulator(threads);

@@ -125,6 +125,49 @@ TEST_CASE("AdamW makes the steps of its definition") {
   CHECK(v.values() == std::vector<double>{0.75, 3});
 }
 
+TEST_CASE("a scaled loss changes neither the norm nor what gradients become") {
+  // Of 3 and 4 the norm is 5; 1,024 times as large they are multiplied by 1 / 1,024 more.
+  const double scale = 1024;
+  for (const double clip : {10.0, 1.25}) {
+    CAPTURE(clip);
+    const auto plain = clip_factor({9, 16}, clip);
+    TestOperand in = doubles({9 * scale * scale, 16 * scale * scale}), factor = doubles({0, 0}),
+                finite = indices({7});
+    run_on({.kind = KernelKind::ClipFactor, .part = KernelPart::Step}, {&in, &factor, &finite},
+           {.loss_scale = scale, .clip = clip});
+    CHECK(factor.values() == std::vector<double>{plain[0] / scale, plain[1]});
+    CHECK(finite.at(0) == 1);
+  }
+  for (const double bad : {HUGE_VAL, std::nan("")}) {
+    TestOperand in = doubles({bad, 0}), factor = doubles({0, 0}), finite = indices({7});
+    run_on({.kind = KernelKind::ClipFactor, .part = KernelPart::Step}, {&in, &factor, &finite});
+    CHECK(finite.at(0) == 0);
+  }
+}
+
+TEST_CASE("AdamW does not count steps that were skipped") {
+  const auto after = [](std::int64_t step, std::int64_t skipped) {
+    TestOperand gradient = vector_of({4, -8}), factor = doubles({0.5, 1}),
+                weight = vector_of({1, 1}), m = vector_of({1, 2}), v = vector_of({3, 4});
+    run_on({.kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 2}}},
+           {&gradient, &factor, &weight, &m, &v}, {.step = step, .skipped = skipped});
+    return weight.values();
+  };
+  CHECK(after(5, 3) == after(2, 0));
+  CHECK(after(5, 3) != after(5, 0));
+}
+
+TEST_CASE("AdamW updates the master of a weight, and the weight from it") {
+  const StepSettings settings{.learning_rate = 0.1, .weight_decay = 0};
+  TestOperand gradient = vector_of({4, -8}), factor = doubles({1, 1}), weight = vector_of({7, 7}),
+              m = vector_of({0, 0}), v = vector_of({0, 0}), master = vector_of({1, 2});
+  run_on({.kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 2}}},
+         {&gradient, &factor, &weight, &m, &v, &master}, settings);
+  CHECK(master.at(0) == Approx(1 - 0.1));
+  CHECK(master.at(1) == Approx(2 + 0.1));
+  CHECK(weight.values() == master.values());
+}
+
 TEST_CASE("the norm and AdamW pass over what is not theirs") {
   const double bad = std::nan("");
   TestOperand first = vector_of({bad, 3, bad}), second = vector_of({4, bad}),

@@ -225,7 +225,7 @@ TEST_CASE("the embedding gradient equals finite differences, also for a part of 
 TEST_CASE("the loss gradient equals finite differences and ignores labels below 0") {
   for_seeds([](TestRandom& random) {
     const std::int64_t n = random.between(1, 6), v = random.between(1, 6);
-    const StepSettings settings{.loss_scale = 0.25};
+    const StepSettings settings{.label_share = 0.25};
     TestOperand logits = random_real(random, {n, v}), label = random_index(random, {n}, -1, v - 1),
                 largest = random_vector(random, n), sums = random_real(random, {n, 2}),
                 dlogits = random_real(random, {n, v});

@@ -97,6 +97,13 @@ inline TestOperand random_index(TestRandom& random, Sizes sizes, std::int64_t le
   return result;
 }
 
+inline TestOperand indices(const std::vector<double>& values) {
+  TestOperand result =
+      in_buffer(dense_operand({static_cast<std::int64_t>(values.size())}, BufferElement::Index, 0));
+  result.set(values);
+  return result;
+}
+
 inline TestOperand doubles(std::vector<double> values) {
   TestOperand result = in_buffer(
       dense_operand({static_cast<std::int64_t>(values.size())}, BufferElement::Double, 0));
@@ -145,6 +152,8 @@ void run_on(Kernel kernel, const std::vector<TestOperand*>& operands,
       from_bytes<Real>(storage[i], operands[i]->buffer);
     } else if (operands[i]->operand.element == BufferElement::Double) {
       from_bytes<double>(storage[i], operands[i]->buffer);
+    } else {
+      from_bytes<std::int32_t>(storage[i], operands[i]->buffer);
     }
   }
 }

@@ -101,7 +101,7 @@ std::vector<double> losses_by_messages(const std::vector<Program>& programs,
     worker.initialize(random_weights(11));
     StepSettings settings = usual_settings();
     for (settings.step = 0; settings.step < steps; ++settings.step) {
-      settings.loss_scale =
+      settings.label_share =
           1.0 / static_cast<double>(count_labels(data, programs[d].batch, settings.step));
       const auto loss = worker.run_step(settings).loss;
       if (loss) losses[static_cast<std::size_t>(settings.step)] = *loss;

@@ -23,7 +23,7 @@ CudaRunFunction run_function() {
 // The largest difference between the two. None: the GPU has no such kernel.
 template <class Real>
 std::optional<double> difference(CudaRunFunction run, const Kernel& kernel, Precision precision) {
-  const StepSettings settings{.seed = 7, .step = 2, .loss_scale = 0.25, .clip = 0.5};
+  const StepSettings settings{.seed = 7, .step = 2, .label_share = 0.25, .clip = 0.5};
   KernelMemory<Real> expected(kernel), found(kernel);
   run_kernel({kernel, expected.buffers, settings, 0}, precision);
   CudaCall call{kernel, precision, settings, found.buffers, {}};
