@@ -375,6 +375,12 @@ Program lower_planned(const PlannedGraph& planned, const Plan& plan, const UnitT
   };
   if (has_loss(planned, plan, placement)) program.loss = add_doubles("loss", 1);
   program.clip = add_doubles("clip", 2);
+  if (skips_steps(plan.precision)) {
+    program.finite = writer.add_buffer({.name = "finite gradients",
+                                        .count = 1,
+                                        .element = BufferElement::Index,
+                                        .component = Component::Workspace});
+  }
   const WeightBuckets weights = cut_buckets(planned, plan, placement);
   const StateBuffers buffers(program, planned, weights, plan);
 

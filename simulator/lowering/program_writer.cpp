@@ -65,12 +65,13 @@ class WaitFinder {
       Task& task = program_.tasks[i];
       const auto operands = program_.operands_of(task);
       const OperandUse* use = operand_uses_.of(task);
-      for (std::size_t o = 0; o < operands.size(); ++o) {
-        collect(operands[o], use[o].writes, task.lane);
-      }
+      const std::size_t own = operands.size() - (task.has_predicate ? 1 : 0);
+      for (std::size_t o = 0; o < own; ++o) collect(operands[o], use[o].writes, task.lane);
+      if (task.has_predicate) collect(operands.back(), false, task.lane);
       if (task.waits_for_compute && last_kernel_) add(*last_kernel_, task.lane);
       if (task.lane == LaneId(0)) last_kernel_ = i;
-      for (std::size_t o = 0; o < operands.size(); ++o) note(i, operands[o], use[o]);
+      for (std::size_t o = 0; o < own; ++o) note(i, operands[o], use[o]);
+      if (task.has_predicate) note(i, operands.back(), {.reads = true});
       if (lanes_.size() > 1) std::sort(lanes_.begin(), lanes_.end());
       task.first_wait = static_cast<std::uint32_t>(program_.waits.size());
       task.wait_count = static_cast<std::uint32_t>(lanes_.size());
@@ -166,6 +167,7 @@ void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
                             .microbatch = microbatch,
                             .recompute = marks.recompute,
                             .waits_for_compute = marks.waits_for_compute,
+                            .has_predicate = marks.has_predicate,
                             .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
                             .operand_count = static_cast<std::uint32_t>(operands.size())});
   program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());

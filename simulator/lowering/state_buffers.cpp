@@ -49,6 +49,7 @@ StateBuffers::StateBuffers(Program& program, const PlannedGraph& planned,
                         .sizes = weight.sizes,
                         .weight = buckets_[b].at(StateKind::Weights),
                         .gradient = {},
+                        .master = {},
                         .offset = weight.offset,
                         .weight_first = bucket.weights_first(),
                         .gradient_first = bucket.gradients_first(),
@@ -56,6 +57,11 @@ StateBuffers::StateBuffers(Program& program, const PlannedGraph& planned,
                         .owned_count = owned.size,
                         .counted = weight.counted};
       if (!bucket.frozen) shard.gradient = buckets_[b].at(StateKind::Gradients);
+      if (const auto master = buckets_[b].find(StateKind::MasterWeights);
+          master != buckets_[b].end()) {
+        shard.master = master->second;
+        shard.master_first = bucket.own_first;
+      }
       program.weights.push_back(std::move(shard));
     }
   }
@@ -73,15 +79,24 @@ BufferId StateTaskWriter::buffer_of(const StateOperand& operand) const {
   if (const auto* state = std::get_if<BucketState>(&operand)) return buffers_[*state];
   if (const auto* use = std::get_if<UseGradient>(&operand)) return buffers_[*use];
   if (const auto* made = std::get_if<MadeBuffer>(&operand)) return made_[made->index];
-  return std::get<StepOutput>(operand) == StepOutput::Loss ? *program_.loss : *program_.clip;
+  switch (std::get<StepOutput>(operand)) {
+    case StepOutput::Loss:
+      return *program_.loss;
+    case StepOutput::Clip:
+      return *program_.clip;
+    case StepOutput::Finite:
+      break;
+  }
+  return *program_.finite;
 }
 
 void StateTaskWriter::write(const std::vector<StateTask>& tasks, OrderKey& key) {
   for (const StateTask& task : tasks) {
     std::vector<BufferId> operands;
     for (const StateOperand& operand : task.operands) operands.push_back(buffer_of(operand));
-    writer_.add_task(task.work, operands, {key.time + task.round, key.stage, key.index},
-                     {.waits_for_compute = task.waits_for_compute});
+    writer_.add_task(
+        task.work, operands, {key.time + task.round, key.stage, key.index},
+        {.waits_for_compute = task.waits_for_compute, .has_predicate = task.has_predicate});
     ++key.index;
   }
 }

@@ -214,7 +214,12 @@ class StepEndWriter {
 
     Kernel factor{.kind = KernelKind::ClipFactor, .part = KernelPart::Step};
     factor.operands = {doubles(2), doubles(2, true)};
-    add(std::move(factor), {sums, StepOutput::Clip});
+    operands = {sums, StepOutput::Clip};
+    if (skips_steps(plan_.precision)) {
+      factor.operands.push_back(range(0, 1, BufferElement::Index, true));
+      operands.emplace_back(StepOutput::Finite);
+    }
+    add(std::move(factor), std::move(operands));
   }
 
   MadeBuffer make(Buffer buffer) {
@@ -312,7 +317,10 @@ class StepEndWriter {
                                           StepOutput::Clip,
                                           BucketState{number, StateKind::Weights}};
     operands.insert(operands.end(), state.begin(), state.end());
+    const bool may_skip = skips_steps(plan_.precision);
+    if (may_skip) operands.emplace_back(StepOutput::Finite);
     add(std::move(kernel), std::move(operands));
+    result_.tasks.back().has_predicate = may_skip;
   }
 
   // Elements `first` to `end` of the bucket, as far as this device updates them.

@@ -21,7 +21,7 @@ struct BucketState {
 struct UseGradient {
   std::size_t bucket = 0, weight = 0, use = 0;
 };
-enum class StepOutput { Loss, Clip };
+enum class StepOutput { Loss, Clip, Finite };
 struct MadeBuffer {
   std::size_t index = 0;
 };
@@ -32,6 +32,7 @@ struct StateTask {
   std::vector<StateOperand> operands;
   std::int64_t round = 0;  // within the end of the step, the same on all devices
   bool waits_for_compute = false;
+  bool has_predicate = false;  // it is the last of the operands
 };
 
 struct StepEnd {

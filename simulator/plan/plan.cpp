@@ -26,6 +26,8 @@ bool is_mixed(Precision precision) {
   return bytes_per_element(BufferElement::Real, precision) < 4_B;
 }
 
+bool skips_steps(Precision precision) { return precision == Precision::FP16; }
+
 BufferElement state_element(const Plan& plan) {
   return is_mixed(plan.precision) ? BufferElement::Single : BufferElement::Real;
 }

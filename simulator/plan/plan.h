@@ -180,6 +180,9 @@ struct Plan {
 // Whether numbers have too few bits for sums of many: statistics, optimizer state and a copy of the
 // weights are then kept in fp32.
 bool is_mixed(Precision precision);
+// Whether its range is so small that gradients of a scaled loss may overflow: the step is then
+// skipped.
+bool skips_steps(Precision precision);
 BufferElement state_element(const Plan& plan);
 BufferElement gradient_element(const Plan& plan);
 // How many replicas there are.

@@ -45,7 +45,11 @@ class ProgramCheck {
 
   void check_bounds(std::size_t t) {
     const Task& task = program_.tasks[t];
-    const auto buffers = program_.operands_of(task);
+    auto buffers = program_.operands_of(task);
+    if (task.has_predicate) {
+      if (!check_predicate(t, task, buffers)) return;
+      buffers = buffers.first(buffers.size() - 1);
+    }
     if (task.kind == TaskKind::Copy) return check_copy(t, program_.copy(task), buffers);
     for (const BufferId id : buffers) {
       const Buffer& buffer = program_.buffers[id.index()];
@@ -65,6 +69,19 @@ class ProgramCheck {
     check_ranges(t, program_.kernel(task));
     check_counts(t, program_.kernel(task));
     check_place(t, program_.kernel(task));
+  }
+
+  // Others wait for a transfer, and memory is counted on for a copy: these are never left out.
+  bool check_predicate(std::size_t t, const Task& task, std::span<const BufferId> buffers) {
+    if (task.kind != TaskKind::Kernel || buffers.empty()) {
+      add(t, "has a predicate, which only kernels have");
+      return false;
+    }
+    const Buffer& flag = program_.buffers[buffers.back().index()];
+    if (flag.element != BufferElement::Index || flag.count != 1 || flag.space != Space::Device) {
+      add(t, "runs only if {} says so, which is not one index on the device", flag.name.text());
+    }
+    return true;
   }
 
   void check_ranges(std::size_t t, const Kernel& kernel) {
@@ -232,7 +249,9 @@ class ProgramCheck {
         }
       }
       for (std::size_t o = 0; o < buffers.size(); ++o) {
-        if (writes_operand(program_, task, o)) is_written[buffers[o].index()] = true;
+        // What a task that may be left out writes must be there without it.
+        const bool writes = writes_operand(program_, task, o) && !task.has_predicate;
+        if (writes) is_written[buffers[o].index()] = true;
       }
     }
     const std::vector<bool> beside = written_beside(is_read);

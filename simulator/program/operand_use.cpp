@@ -1,8 +1,16 @@
 #include "simulator/program/operand_use.h"
 
 namespace meshwright {
+namespace {
+
+bool is_predicate(const Task& task, std::size_t operand) {
+  return task.has_predicate && operand + 1 == task.operand_count;
+}
+
+}  // namespace
 
 bool reads_operand(const Program& program, const Task& task, std::size_t operand) {
+  if (is_predicate(task, operand)) return true;
   switch (task.kind) {
     case TaskKind::Kernel:
       return reads_operand(program.kernel(task), operand);
@@ -19,6 +27,7 @@ bool reads_operand(const Program& program, const Task& task, std::size_t operand
 }
 
 bool writes_operand(const Program& program, const Task& task, std::size_t operand) {
+  if (is_predicate(task, operand)) return false;
   switch (task.kind) {
     case TaskKind::Kernel:
       return writes_operand(program.kernel(task), operand);

@@ -71,11 +71,15 @@ std::string program_text(const Program& program) {
     if (task.recompute) text += " again";
     text += what_text(program, task) + " (";
     const auto operands = program.operands_of(task);
-    for (std::size_t o = 0; o < operands.size(); ++o) {
+    const std::size_t own = operands.size() - (task.has_predicate ? 1 : 0);
+    for (std::size_t o = 0; o < own; ++o) {
       text +=
           fmt::format("{}{}", o == 0 ? "" : ", ", program.buffers[operands[o].index()].name.text());
     }
     text += ")";
+    if (task.has_predicate) {
+      text += fmt::format(" if {}", program.buffers[operands.back().index()].name.text());
+    }
     for (const TaskId wait : program.waits_of(task)) text += fmt::format(" after {}", wait.index());
     text += "\n";
   }

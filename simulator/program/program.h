@@ -69,6 +69,10 @@ struct Task {
   // Starts only when computing has come to its place in the list. Nothing it reads would hold it
   // back, but what it brings takes memory: whole weights, what was on the host.
   bool waits_for_compute = false;
+  // A kernel that runs only where its last operand, one Index beside those of the kernel, is not 0;
+  // what it would write stays as it is elsewhere. Whoever foresees a step takes it for one that
+  // runs.
+  bool has_predicate = false;
   std::uint32_t first_operand = 0, operand_count = 0;
   std::uint32_t first_wait = 0, wait_count = 0;
   friend bool operator==(const Task&, const Task&) = default;
@@ -88,10 +92,13 @@ struct WeightShard {
   Extents sizes;                    // of the shard
   BufferId weight;
   std::optional<BufferId> gradient;  // none: the weight is frozen
-  std::int64_t offset = 0;           // in the bucket, in elements
+  // What is owned of the weight, with more bits: the optimizer updates it, and rounds it to the
+  // weight. None: the weight has them, or is frozen.
+  std::optional<BufferId> master;
+  std::int64_t offset = 0;  // in the bucket, in elements
   // Element of the bucket that the buffer's first one is. Where a buffer ends before the shard
   // does, or starts after it, other devices hold the rest.
-  std::int64_t weight_first = 0, gradient_first = 0;
+  std::int64_t weight_first = 0, gradient_first = 0, master_first = 0;
   // Elements of the flattened shard whose final gradient and optimizer state the device holds.
   std::int64_t owned_first = 0, owned_count = 0;
   bool counted = true;  // false where another device counts the same numbers
@@ -127,6 +134,8 @@ struct Program {
   std::vector<WeightShard> weights;
   std::optional<BufferId> loss;  // a Double: after the step, its mean loss
   std::optional<BufferId> clip;  // Doubles: the factor gradients were scaled by, their norm
+  // An Index: whether all gradients of all devices were finite. None: weights are updated anyway.
+  std::optional<BufferId> finite;
   friend bool operator==(const Program&, const Program&) = default;
 
   const Kernel& kernel(const Task& task) const { return kernels[task.what]; }

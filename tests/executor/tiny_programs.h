@@ -103,7 +103,7 @@ class TinyProgram {
       std::vector<GlobalExtent> place;
       for (const std::int64_t size : sizes) place.push_back({0, size});
       program_.weights.push_back(
-          {std::move(name), std::move(place), std::move(sizes), weights_, gradients_, at});
+          {std::move(name), std::move(place), std::move(sizes), weights_, gradients_, {}, at});
     };
     weight("table.weight", {kVocabulary, kFeatures}, 0);
     weight("norm.weight", {kFeatures}, table);
