@@ -98,6 +98,9 @@ struct KernelCall {
   std::span<std::byte* const> buffers;
   const StepSettings& settings;
   std::int64_t batch_row = 0;  // of the global batch, where the micro-batch starts
+  // What the operand Kernel::counts holds, row-major, where operands are counted and who calls
+  // knows.
+  std::span<const std::int64_t> counts = {};
 
   std::size_t operand_count() const { return kernel.operands.size(); }
   const Operand& operand(std::size_t i) const { return kernel.operands[i]; }

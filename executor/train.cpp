@@ -10,13 +10,14 @@
 #include <string>
 #include <thread>
 
+#include "executor/cpu/cpu_device.h"
 #include "executor/numerical_error.h"
 #include "executor/thread_transport.h"
 
 namespace meshwright {
 namespace {
 
-Worker::Clock steady_clock() {
+RunClock steady_clock() {
   const auto origin = std::chrono::steady_clock::now();
   return [origin] {
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - origin;
@@ -114,10 +115,51 @@ bool is_numerical(const std::exception_ptr& error) {
   }
 }
 
+// The devices of a run, each of which is told when one of them fails: from when it can reach the
+// others on.
+class Devices {
+ public:
+  explicit Devices(std::size_t count) : devices_(count), connected_(count) {}
+
+  Device& set(std::size_t i, std::unique_ptr<Device> device) {
+    devices_[i] = std::move(device);
+    connect(i);
+    return *devices_[i];
+  }
+  void reconnect(std::size_t i, Transport& transport) {
+    devices_[i]->reconnect(transport);
+    connect(i);
+  }
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      if (connected_[i]) devices_[i]->give_up(reason);
+    }
+  }
+  // All are to be reconnected.
+  void forget_failure() {
+    failure_.reset();
+    connected_.assign(devices_.size(), false);
+  }
+
+ private:
+  void connect(std::size_t i) {
+    const std::lock_guard lock(mutex_);
+    connected_[i] = true;
+    if (failure_) devices_[i]->give_up(*failure_);
+  }
+
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::mutex mutex_;  // guards what follows
+  std::optional<std::string> failure_;
+  std::vector<bool> connected_;
+};
+
 // Runs `work` for each device in a thread of its own, and wakes the others when one throws. What
 // each threw, by program.
 std::vector<std::exception_ptr> run_on_threads(
-    std::span<const Program> programs,
+    std::span<const Program> programs, Devices& devices,
     const std::function<void(std::size_t device, Transport& transport)>& work) {
   ThreadNetwork network;
   std::vector<std::unique_ptr<Transport>> transports;
@@ -130,7 +172,9 @@ std::vector<std::exception_ptr> run_on_threads(
         work(d, *transports[d]);
       } catch (...) {
         errors[d] = std::current_exception();
-        network.fail("device " + std::to_string(programs[d].device.index()) + " failed");
+        const auto reason = "device " + std::to_string(programs[d].device.index()) + " failed";
+        network.fail(reason);
+        devices.fail(reason);
       }
     });
   }
@@ -145,20 +189,24 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
                       const DataSource& data, std::stop_token stop, const StepProgress& progress) {
   assert(!programs.empty());
   Steps steps(programs, options, data, stop, progress);
-  const Worker::Clock clock = steady_clock();
+  const DeviceMaker make = options.make_device ? options.make_device : cpu_devices(steady_clock());
+  Devices devices(programs.size());
   std::vector<std::unique_ptr<Worker>> workers(programs.size());
-  std::vector<DeviceId> devices;
-  for (const Program& program : programs) devices.push_back(program.device);
-  const auto errors = run_on_threads(programs, [&](std::size_t d, Transport& transport) {
-    agree(programs[d], options.identity, devices, transport);
-    workers[d] = std::make_unique<Worker>(programs[d], transport, data, clock, options.worker);
+  std::vector<DeviceId> ids;
+  for (const Program& program : programs) ids.push_back(program.device);
+  const auto errors = run_on_threads(programs, devices, [&](std::size_t d, Transport& transport) {
+    agree(programs[d], options.identity, ids, transport);
+    Device& device = devices.set(d, make(programs[d], transport));
+    workers[d] = std::make_unique<Worker>(programs[d], device, data, options.worker);
     run_device(*workers[d], d, settings, initializer, steps);
   });
   const auto is_there = [](const auto& worker) { return worker != nullptr; };
   if (std::ranges::any_of(errors, is_numerical) && std::ranges::all_of(workers, is_there)) {
     const StepSettings last = steps.settings_of_last(settings);
-    rethrow_first(run_on_threads(programs, [&](std::size_t d, Transport& transport) {
-      workers[d]->explain_step(last, transport);
+    devices.forget_failure();
+    rethrow_first(run_on_threads(programs, devices, [&](std::size_t d, Transport& transport) {
+      devices.reconnect(d, transport);
+      workers[d]->explain_step(last);
     }));
   }
   rethrow_first(errors);

@@ -18,7 +18,8 @@ struct RunOptions {
   std::int64_t steps = 1;
   RunIdentity identity;
   WorkerOptions worker;
-  bool keep_weights = false;  // those after the last step are in the result
+  DeviceMaker make_device = {};  // none: processors
+  bool keep_weights = false;     // those after the last step are in the result
 };
 
 // Trains with one thread per program, after all have agreed that they run the same. `settings` hold

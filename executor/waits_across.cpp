@@ -1,28 +1,43 @@
 #include "executor/waits_across.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <optional>
 
 namespace meshwright {
 namespace {
 
-using LastUse = std::array<std::optional<std::size_t>, 2>;  // by side, the last task so far
+// By side, the last task so far; few sides use one place, so those that do not are left out.
+class LastUses {
+ public:
+  void set(std::size_t side, std::size_t task) {
+    for (auto& [known, last] : uses_) {
+      if (known != side) continue;
+      last = task;
+      return;
+    }
+    uses_.emplace_back(side, task);
+  }
+  auto begin() const { return uses_.begin(); }
+  auto end() const { return uses_.end(); }
 
-// Which task last used each part of a memory. Parts are kept by where they end.
+ private:
+  std::vector<std::pair<std::size_t, std::size_t>> uses_;  // side, task
+};
+
+// Which task of each side last used each part of a memory. Parts are kept by where they end.
 class MemoryUses {
  public:
-  // The last task of a side that used anything between two places.
-  std::optional<std::size_t> last(std::int64_t start, std::int64_t end, bool side) const {
-    std::optional<std::size_t> found;
+  // Calls visit(side, task) for those that used anything between two places.
+  template <class Visit>
+  void for_each(std::int64_t start, std::int64_t end, Visit visit) const {
     for (auto part = parts_.upper_bound(start); part != parts_.end(); ++part) {
       if (part->second.start >= end) break;
-      found = std::max(found, part->second.uses[side]);
+      for (const auto& [side, task] : part->second.uses) visit(side, task);
     }
-    return found;
   }
 
-  void use(std::int64_t start, std::int64_t end, bool side, std::size_t task) {
+  void use(std::int64_t start, std::int64_t end, std::size_t side, std::size_t task) {
     split(start);
     split(end);
     std::int64_t at = start;
@@ -33,7 +48,7 @@ class MemoryUses {
             part == parts_.end() ? end : std::min(end, part->second.start);
         part = parts_.emplace(free_end, Part{at, {}}).first;
       }
-      part->second.uses[side] = task;
+      part->second.uses.set(side, task);
       at = part->first;
     }
   }
@@ -41,7 +56,7 @@ class MemoryUses {
  private:
   struct Part {
     std::int64_t start = 0;
-    LastUse uses;
+    LastUses uses;
   };
 
   void split(std::int64_t place) {
@@ -54,36 +69,104 @@ class MemoryUses {
   std::map<std::int64_t, Part> parts_;  // by end
 };
 
+class WaitsAcross {
+ public:
+  WaitsAcross(const Program& program, const Arena& device, const Arena& host,
+              const std::vector<std::size_t>& side_of)
+      : program_(program),
+        device_(device),
+        host_(host),
+        side_of_(side_of),
+        used_(program.buffers.size(), false) {
+    for (const std::size_t side : side_of) sides_ = std::max(sides_, side + 1);
+    known_.assign(sides_, std::vector<std::optional<std::size_t>>(sides_));
+    last_.resize(sides_);
+  }
+
+  std::vector<std::vector<std::size_t>> run() {
+    std::vector<std::vector<std::size_t>> waits(program_.tasks.size());
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const Task& task = program_.tasks[t];
+      side_ = side_of_[t];
+      for (const TaskId wait : program_.waits_of(task)) {
+        need(side_of_[wait.index()], wait.index());
+      }
+      if (task.waits_for_compute && last_[0]) need(0, *last_[0]);
+      for (const BufferId id : program_.operands_of(task)) use(id, t);
+      waits[t] = take_needed();
+      last_[side_] = t;
+    }
+    return waits;
+  }
+
+ private:
+  void need(std::size_t side, std::size_t task) {
+    if (side == side_) return;
+    const auto known = std::ranges::find(needed_, side, [](const auto& n) { return n.first; });
+    if (known == needed_.end()) {
+      needed_.emplace_back(side, task);
+    } else {
+      known->second = std::max(known->second, task);
+    }
+  }
+
+  void use(BufferId id, std::size_t task) {
+    const Buffer& buffer = program_.buffers[id.index()];
+    const bool on_host = buffer.space == Space::Host;
+    MemoryUses& memory = on_host ? on_host_ : on_device_;
+    const std::int64_t start = (on_host ? host_ : device_).offsets[id.index()]->value();
+    const std::int64_t end = start + arena_bytes(buffer, program_.precision).value();
+    if (!used_[id.index()]) {
+      memory.for_each(start, end, [&](std::size_t side, std::size_t last) { need(side, last); });
+    }
+    used_[id.index()] = true;
+    memory.use(start, end, side_, task);
+  }
+
+  std::vector<std::size_t> take_needed() {
+    std::vector<std::size_t> waits;
+    std::ranges::sort(needed_);
+    for (const auto& [side, task] : needed_) {
+      auto& known = known_[side_][side];
+      if (known && *known >= task) continue;
+      known = task;
+      waits.push_back(task);
+    }
+    needed_.clear();
+    return waits;
+  }
+
+  const Program& program_;
+  const Arena &device_, &host_;
+  const std::vector<std::size_t>& side_of_;
+  std::size_t sides_ = 1;
+  MemoryUses on_device_, on_host_;
+  std::vector<bool> used_;  // by buffer
+  std::vector<std::vector<std::optional<std::size_t>>>
+      known_;                                                // by side: of each other, waited for
+  std::vector<std::optional<std::size_t>> last_;             // by side
+  std::size_t side_ = 0;                                     // of the task at hand
+  std::vector<std::pair<std::size_t, std::size_t>> needed_;  // side, task
+};
+
 }  // namespace
 
-std::vector<std::optional<std::size_t>> waits_across(const Program& program, const Arena& device,
-                                                     const Arena& host) {
-  std::vector<std::optional<std::size_t>> waits(program.tasks.size());
-  std::vector<bool> used(program.buffers.size(), false);
-  MemoryUses on_device, on_host;
-  LastUse so_far;
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    const Task& task = program.tasks[t];
-    const bool side = runs_beside(task);
-    for (const TaskId wait : program.waits_of(task)) {
-      if (runs_beside(program.tasks[wait.index()]) != side) {
-        waits[t] = std::max(waits[t], std::optional(wait.index()));
-      }
-    }
-    if (task.waits_for_compute) waits[t] = std::max(waits[t], so_far[!side]);
-    for (const BufferId id : program.operands_of(task)) {
-      const Buffer& buffer = program.buffers[id.index()];
-      const bool is_on_host = buffer.space == Space::Host;
-      MemoryUses& memory = is_on_host ? on_host : on_device;
-      const std::int64_t start = (is_on_host ? host : device).offsets[id.index()]->value();
-      const std::int64_t end = start + arena_bytes(buffer, program.precision).value();
-      if (!used[id.index()]) waits[t] = std::max(waits[t], memory.last(start, end, !side));
-      used[id.index()] = true;
-      memory.use(start, end, side, t);
-    }
-    so_far[side] = t;
-  }
-  return waits;
+std::vector<std::vector<std::size_t>> waits_across(const Program& program, const Arena& device,
+                                                   const Arena& host,
+                                                   const std::vector<std::size_t>& side_of) {
+  return WaitsAcross(program, device, host, side_of).run();
+}
+
+std::vector<std::size_t> two_sides(const Program& program) {
+  std::vector<std::size_t> sides;
+  for (const Task& task : program.tasks) sides.push_back(runs_beside(task) ? 1 : 0);
+  return sides;
+}
+
+std::vector<std::size_t> lane_sides(const Program& program) {
+  std::vector<std::size_t> sides;
+  for (const Task& task : program.tasks) sides.push_back(task.lane.index());
+  return sides;
 }
 
 }  // namespace meshwright

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "costmodel/base/input_error.h"
+#include "executor/cpu/cpu_device.h"
 #include "executor/host_memory.h"
 #include "executor/numerical_error.h"
 #include "executor/process/machine.h"
@@ -26,10 +28,11 @@ std::string place_text(const Program& program, const RunPlace& place) {
 // What the member calls while the run lasts.
 class Watched {
  public:
-  Watched(Member& member, ProcessNetwork& network, std::function<std::string()> place)
+  Watched(Member& member, std::function<std::string()> place,
+          std::function<void(const std::string&)> fail)
       : member_(member) {
     member_.tell_place(std::move(place));
-    member_.on_call_off([&network](const std::string& reason) { network.fail(reason); });
+    member_.on_call_off(std::move(fail));
   }
   ~Watched() {
     member_.on_call_off(nullptr);
@@ -55,14 +58,20 @@ class DeviceRun {
                  device.machines),
         transport_(transport(0)) {
     options_.worker.place = &place_;
-    options_.worker.overlap = true;
+    if (!options_.make_device) {
+      options_.worker.overlap = true;
+      options_.make_device = cpu_devices(machine_clock);
+    }
   }
 
   void run(const Initializer& initializer) {
-    const Watched watched(member_, network_, [&] { return place_text(device_.program, place_); });
+    const Watched watched(
+        member_, [&] { return place_text(device_.program, place_); },
+        [&](const std::string& reason) { fail(reason); });
     member_.tell_device(device_.program.device);
     agree(device_.program, options_.identity, device_.devices, transport_);
-    Worker worker(device_.program, transport_, data_, machine_clock, options_.worker);
+    Device& runs_on = set(options_.make_device(device_.program, transport_));
+    Worker worker(device_.program, runs_on, data_, options_.worker);
     try {
       worker.initialize(initializer);
       for (std::int64_t step = 0; step < options_.steps; ++step) run_step(worker, step);
@@ -83,6 +92,20 @@ class DeviceRun {
             attempt};
   }
 
+  Device& set(std::unique_ptr<Device> made) {
+    const std::lock_guard lock(mutex_);
+    runs_on_ = std::move(made);
+    if (failure_) runs_on_->give_up(*failure_);
+    return *runs_on_;
+  }
+  // By the thread that hears of it.
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    network_.fail(reason);
+    failure_ = reason;
+    if (runs_on_) runs_on_->give_up(reason);
+  }
+
   void run_step(Worker& worker, std::int64_t step) {
     set_step(step);
     const StepRecord record = worker.run_step(settings_);
@@ -100,10 +123,14 @@ class DeviceRun {
   void explain(Worker& worker, const std::string& reason) {
     const auto step = member_.step_to_explain(reason);
     if (!step) return;
-    network_.forget_failure();
+    {
+      const std::lock_guard lock(mutex_);  // who told of the failure is done with it
+      network_.forget_failure();
+      failure_.reset();
+    }
     set_step(*step);
-    MessageTransport again = transport(1);
-    worker.explain_step(settings_, again);
+    runs_on_->reconnect(again_.emplace(transport(1)));
+    worker.explain_step(settings_);
   }
 
   Member& member_;
@@ -114,6 +141,10 @@ class DeviceRun {
   RunPlace place_;
   ProcessNetwork network_;
   MessageTransport transport_;
+  std::optional<MessageTransport> again_;  // to explain a step
+  std::mutex mutex_;                       // guards what follows
+  std::optional<std::string> failure_;
+  std::unique_ptr<Device> runs_on_;
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <barrier>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <thread>
 
+#include "executor/cpu/cpu_device.h"
 #include "executor/process/message_transport.h"
 #include "executor/process/shared_streams.h"
 #include "executor/waits_across.h"
@@ -43,9 +45,9 @@ struct Place {
 
 // Pairs of tasks of different sides that use the same memory for different buffers, and of which
 // the second may start before the first is done.
-int unordered_pairs(const Program& program) {
+int unordered_pairs(const Program& program, const std::vector<std::size_t>& sides) {
   const Arena device = lay_out_arena(program), host = lay_out_arena(program, Space::Host);
-  const auto waits = waits_across(program, device, host);
+  const auto waits = waits_across(program, device, host, sides);
   const auto place = [&](BufferId id) {
     const Arena& arena = program.buffers[id.index()].space == Space::Host ? host : device;
     const std::int64_t start = arena.offsets[id.index()]->value();
@@ -64,15 +66,24 @@ int unordered_pairs(const Program& program) {
     return false;
   };
   int found = 0;
-  std::array<std::optional<std::size_t>, 2> done;  // on the other side, when a side is here
+  // By side, how far every other one is for sure when a side is here: what it waited for, and what
+  // that had waited for before.
+  const std::size_t count = 1 + (sides.empty() ? 0 : std::ranges::max(sides));
+  using Reached = std::vector<std::size_t>;  // by side, the tasks below it are done
+  std::vector<Reached> reached(count, Reached(count)), after(program.tasks.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    const bool side = runs_beside(program.tasks[t]);
-    done[side] = std::max(done[side], waits[t]);
-    for (std::size_t u = done[side] ? *done[side] + 1 : 0; u < t; ++u) {
-      if (runs_beside(program.tasks[u]) != side && conflict(program.tasks[u], program.tasks[t])) {
-        ++found;
+    Reached& here = reached[sides[t]];
+    for (const std::size_t wait : waits[t]) {
+      for (std::size_t side = 0; side < count; ++side) {
+        here[side] = std::max(here[side], after[wait][side]);
       }
     }
+    for (std::size_t u = 0; u < t; ++u) {
+      if (sides[u] == sides[t] || u < here[sides[u]]) continue;
+      if (conflict(program.tasks[u], program.tasks[t])) ++found;
+    }
+    here[sides[t]] = t + 1;
+    after[t] = here;
   }
   return found;
 }
@@ -96,8 +107,8 @@ std::vector<double> losses_by_messages(const std::vector<Program>& programs,
         std::make_shared<const SharedMemory>(SharedMemory::open(::getpid(), made.number(), count));
     Links links(shared_streams(memory, all, d), peers, count);
     MessageTransport transport({devices, std::vector(count, &links), d}, nullptr);
-    const auto clock = [] { return Seconds(); };
-    Worker worker(programs[d], transport, data, clock, {.overlap = true});
+    CpuDevice device(programs[d], transport, [] { return Seconds(); });
+    Worker worker(programs[d], device, data, {.overlap = true});
     worker.initialize(random_weights(11));
     StepSettings settings = usual_settings();
     for (settings.step = 0; settings.step < steps; ++settings.step) {
@@ -117,9 +128,13 @@ std::vector<double> losses_by_messages(const std::vector<Program>& programs,
 
 }  // namespace
 
-TEST_CASE("memory is taken over only when who used it before is done, beside transfers too") {
+TEST_CASE(
+    "memory is taken over only when who used it before is done, on two sides and in all lanes") {
   for_random_plans(cases(20, 400), 7000, [](const Model& model, const Plan& plan) {
-    for (const Program& program : lower_all(model, plan)) CHECK(unordered_pairs(program) == 0);
+    for (const Program& program : lower_all(model, plan)) {
+      CHECK(unordered_pairs(program, two_sides(program)) == 0);
+      CHECK(unordered_pairs(program, lane_sides(program)) == 0);
+    }
   });
 }
 

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "executor/device.h"
+
+namespace meshwright {
+
+// Seconds since a moment that is the same for all devices of a run.
+using RunClock = std::function<Seconds()>;
+
+// A processor, or a part of one. What a lane is given is done when the call returns, so that lanes
+// run beside each other only where several threads call; each task is one thread's.
+class CpuDevice : public Device {
+ public:
+  CpuDevice(const Program& program, Transport& transport, RunClock clock);
+
+  std::byte* allocate(Space space, Bytes size) override;
+  void fill(LaneId lane, std::span<std::byte> memory, unsigned char byte) override;
+  void write(LaneId lane, std::span<const std::byte> from, std::byte* to) override;
+  void read(LaneId lane, const std::byte* from, std::span<std::byte> to) override;
+  void copy(LaneId lane, std::span<const std::byte> from, std::byte* to) override;
+  void launch(LaneId lane, const KernelCall& call) override;
+  void transfer(LaneId lane, const Transfer& transfer,
+                std::span<std::byte* const> buffers) override;
+  void begin(LaneId lane, std::size_t task) override;
+  void record(LaneId lane, std::size_t task) override;
+  void wait(LaneId, std::size_t) override {}
+  void finish() override {}
+  TaskSpan span(std::size_t task) const override { return spans_[task]; }
+  void give_up(const std::string& reason) override { transport_->give_up(reason); }
+  void reconnect(Transport& transport) override { transport_ = &transport; }
+
+ private:
+  using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
+
+  DeviceId device_;
+  Precision precision_;
+  Transport* transport_;
+  RunClock clock_;
+  std::vector<Memory> memory_;
+  std::vector<TaskSpan> spans_;  // by task
+};
+
+DeviceMaker cpu_devices(RunClock clock);
+
+}  // namespace meshwright
