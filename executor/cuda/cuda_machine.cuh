@@ -53,7 +53,7 @@ template <class Work>
 __global__ void __launch_bounds__(kThreads) run_elements(std::int64_t count, Work work) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-#pragma unroll 4
+#pragma unroll 2
   for (std::int64_t i = first; i < count; i += step) work(i);
 }
 

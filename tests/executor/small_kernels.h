@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -65,16 +66,15 @@ double largest_difference(const Kernel& kernel, const KernelMemory<Real>& expect
   return most;
 }
 
-// Every class of kernels that `benchmark` measures, once, with small odd sizes.
-inline std::vector<Kernel> small_kernels() {
+// Every class of kernels that `benchmark` measures, once, with small odd sizes or with those given.
+inline std::vector<Kernel> small_kernels(const std::array<std::int64_t, 3>& sizes = {7, 9, 10}) {
   std::vector<Kernel> kernels;
   std::set<KernelClass> seen;
   for (const BenchmarkItem& item : benchmark_items({.quick = false, .devices = 1})) {
     const auto* timed = std::get_if<KernelItem>(&item);
     if (!timed || !seen.insert(timed->shaped.kernel).second) continue;
     ShapedKernel shaped = timed->shaped;
-    constexpr std::int64_t kSizes[] = {7, 9, 10};
-    for (std::size_t i = 0; i < shaped.shape.size(); ++i) shaped.shape[i] = kSizes[i];
+    for (std::size_t i = 0; i < shaped.shape.size(); ++i) shaped.shape[i] = sizes[i];
     if (shaped.kernel.variant == "strided") shaped.shape = {512};
     if (shaped.kernel.kind == KernelKind::ClipFactor) shaped.shape = {1};
     const auto kernel = kernel_with(shaped);

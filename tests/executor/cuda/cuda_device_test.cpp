@@ -2,10 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "executor/cpu/kernels.h"
-#include "executor/cuda/cuda_library.h"
 #include "executor/environment_error.h"
-#include "tests/executor/small_kernels.h"
+#include "tests/executor/cuda/device_difference.h"
 
 // What the CUDA library computes on a GPU, against this processor. On a machine without one only
 // the refusal is tested, and a warning says so.
@@ -20,21 +18,6 @@ CudaRunFunction run_function() {
   return run;
 }
 
-// The largest difference between the two. None: the GPU has no such kernel.
-template <class Real>
-std::optional<double> difference(CudaRunFunction run, const Kernel& kernel, Precision precision) {
-  const StepSettings settings{.seed = 7, .step = 2, .label_share = 0.25, .clip = 0.5};
-  KernelMemory<Real> expected(kernel), found(kernel);
-  run_kernel({kernel, expected.buffers, settings, 0}, precision);
-  CudaCall call{kernel, precision, settings, found.buffers, {}};
-  for (const Operand& operand : kernel.operands) {
-    const Bytes width = bytes_per_element(operand.element, precision);
-    call.bytes.push_back(static_cast<std::size_t>(width.value() * element_count(operand)));
-  }
-  if (!run(call)) return {};
-  return largest_difference(kernel, expected, found);
-}
-
 }  // namespace
 
 TEST_CASE("kernels on a GPU give what this processor's give") {
@@ -43,8 +26,8 @@ TEST_CASE("kernels on a GPU give what this processor's give") {
     if (kernel.kind == KernelKind::Attention) continue;
     CAPTURE(to_text(kernel.kind), to_text(kernel.part));
     try {
-      const auto in_double = difference<double>(run, kernel, Precision::FP64);
-      const auto in_single = difference<float>(run, kernel, Precision::FP32);
+      const auto in_double = device_difference<double>(run, kernel, Precision::FP64);
+      const auto in_single = device_difference<float>(run, kernel, Precision::FP32);
       REQUIRE(in_double);
       REQUIRE(in_single);
       CHECK(*in_double < 1e-12);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "tests/standin/launches.h"
+#include "tests/standin/machine.h"
+
+// What the parts of the stand-in for CUDA's runtime share.
+namespace meshwright::standin {
+
+// Of the thread that calls.
+int& current_device();
+cudaError_t note_error(cudaError_t error);
+
+// A call of the runtime that fails as `if_injected` when a test wants it to; otherwise the body,
+// which is given the machine and its lock, says how it went.
+template <class Body>
+cudaError_t runtime_call(const char* function, cudaError_t if_injected, Body body) {
+  Machine& machine = Machine::the();
+  Lock lock = machine.lock();
+  if (!machine.begins(function)) return note_error(if_injected);
+  if (!machine.has_device(current_device())) return note_error(cudaErrorNoDevice);
+  if (machine.device(current_device()).failure) return note_error(cudaErrorIllegalAddress);
+  return note_error(body(machine, lock));
+}
+
+// The stream of a handle, if it is one of the current device; a fault if not.
+Stream* own_stream(Machine& machine, const std::string& function, cudaStream_t handle);
+
+}  // namespace meshwright::standin
