@@ -7,6 +7,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "import/input/text_lines.h"
+#include "import/plan/shell_blocks.h"
 #include "import/plan/shell_words.h"
 
 namespace meshwright {
@@ -71,17 +72,35 @@ class ShellReader {
   }
 
  private:
-  // What a condition is known to be, since a script is read as it runs without arguments.
-  enum class Block { Unknown, Skipped, Taken };
+  // A condition of an if or elif, which goes on until "then".
+  struct Condition {
+    bool is_elif = false;
+    Truth truth;
+    ShellCommand::End end = ShellCommand::End::Line;
+  };
 
-  bool is_skipped() const { return std::ranges::count(blocks_, Block::Skipped) > 0; }
-  bool is_unknown() const { return std::ranges::count(blocks_, Block::Unknown) > 0; }
+  bool is_unknown() const { return blocks_.is_unknown(); }
 
+  // What && and || lead to depends on the command before; of commands that are no tests, success is
+  // expected.
   void read_command(const ShellCommand& command) {
     std::vector<ShellRawWord> words = command.words;
-    while (!words.empty() && read_keyword(words)) {
+    if (condition_ && !go_on_with_condition(words, command)) return;
+    while (!words.empty() && read_keyword(words, command)) {
     }
-    if (is_skipped()) return;
+    if (words.empty() && command.arrays.empty()) return;
+    const Truth runs = before_ == ShellCommand::End::And  ? status_
+                       : before_ == ShellCommand::End::Or ? negated(status_)
+                                                          : Truth(true);
+    blocks_.open(runs);
+    if (!blocks_.is_skipped()) run_command(words, command);
+    blocks_.close();
+    const Truth result = is_test(words) ? tested(words) : Truth(true);
+    status_ = runs == Truth(false) ? status_ : runs ? result : std::nullopt;
+    before_ = command.end;
+  }
+
+  void run_command(std::vector<ShellRawWord> words, const ShellCommand& command) {
     for (const ShellArray& array : command.arrays) assign_array(array, command.line);
     while (!words.empty() && is_one_of(words[0].literal().value_or(""),
                                        {"export", "declare", "local", "readonly", "exec", "env"})) {
@@ -91,22 +110,40 @@ class ShellReader {
     if (!words.empty()) read_launch(words, command.line);
   }
 
+  // False: the command is a part of the condition.
+  bool go_on_with_condition(const std::vector<ShellRawWord>& words, const ShellCommand& command) {
+    if (!words.empty() && words[0].literal() == "then") {
+      condition_->is_elif ? blocks_.go_on(condition_->truth) : blocks_.open(condition_->truth);
+      condition_.reset();
+      before_ = ShellCommand::End::Line;
+      return true;
+    }
+    const Truth truth = tested(words);
+    condition_->truth = condition_->end == ShellCommand::End::And ? both(condition_->truth, truth)
+                        : condition_->end == ShellCommand::End::Or
+                            ? either(condition_->truth, truth)
+                            : truth;
+    condition_->end = command.end;
+    return false;
+  }
+
   // Opens or closes a block; the words behind a keyword are a command. False: no keyword is first.
-  bool read_keyword(std::vector<ShellRawWord>& words) {
+  bool read_keyword(std::vector<ShellRawWord>& words, const ShellCommand& command) {
     const std::string first = words[0].literal().value_or("");
     if (is_one_of(first, {"if", "elif"})) {
-      if (first == "elif" && !blocks_.empty()) blocks_.pop_back();
-      blocks_.push_back(is_false(words) ? Block::Skipped : Block::Unknown);
+      words.erase(words.begin());
+      condition_ = Condition{first == "elif", tested(words), command.end};
       words.clear();
     } else if (is_one_of(first,
                          {"while", "until", "for", "case", "select", "function", "{", "("})) {
-      blocks_.push_back(Block::Unknown);
+      blocks_.open(std::nullopt);
       words.clear();
     } else if (is_one_of(first, {"fi", "done", "esac", "}", ")"})) {
-      if (!blocks_.empty()) blocks_.pop_back();
+      blocks_.close();
       words.clear();
+      before_ = ShellCommand::End::Line;
     } else if (first == "else") {
-      if (!blocks_.empty() && blocks_.back() == Block::Skipped) blocks_.back() = Block::Taken;
+      blocks_.otherwise();
       words.erase(words.begin());
     } else if (is_one_of(first, {"then", "do"})) {
       words.erase(words.begin());
@@ -116,12 +153,33 @@ class ShellReader {
     return true;
   }
 
-  // [ $# -gt 0 ] of a script without arguments.
-  static bool is_false(const std::vector<ShellRawWord>& words) {
-    std::vector<std::string> texts;
-    for (const ShellRawWord& word : words) texts.push_back(word.literal().value_or("?"));
-    if (texts.size() != 6 || !is_one_of(texts[1], {"[", "[["}) || texts[2] != "0") return false;
-    return (texts[3] == "-gt" && texts[4] == "0") || (texts[3] == "-ge" && texts[4] == "1");
+  static bool is_test(const std::vector<ShellRawWord>& words) {
+    return !words.empty() &&
+           is_one_of(words[0].literal().value_or(""), {"[", "[[", "test", "!", "true", "false"});
+  }
+
+  Truth tested(const std::vector<ShellRawWord>& words) {
+    std::vector<TestWord> texts;
+    for (const ShellRawWord& word : words) texts.push_back(test_word(word));
+    return test_result(texts);
+  }
+
+  // A variable that nothing assigns is not set, and a script is read as it runs without arguments.
+  TestWord test_word(const ShellRawWord& word) {
+    std::string text;
+    for (const ShellPiece& piece : word.pieces) {
+      if (piece.kind == PieceKind::Elements) return {};
+      const bool unset = piece.kind == PieceKind::Variable && !variables_.contains(piece.text);
+      if (unset && !piece.otherwise) continue;
+      ShellPiece whole = piece;
+      whole.quoted = true;
+      const auto words = expanded({{whole}, word.line}, 0);
+      if (words.empty()) continue;
+      const ForeignValue value = joined(words.front().first);
+      if (std::holds_alternative<Computed>(value)) return {};
+      text += to_text(value);
+    }
+    return text;
   }
 
   void assign_array(const ShellArray& array, std::int64_t line) {
@@ -324,7 +382,10 @@ class ShellReader {
 
   const std::string& source_;
   std::map<std::string, Variable> variables_;
-  std::vector<Block> blocks_;
+  ShellBlocks blocks_;
+  std::optional<Condition> condition_;
+  Truth status_ = true;  // of the command before
+  ShellCommand::End before_ = ShellCommand::End::Line;
   std::optional<ShellLaunch> launch_;
   std::optional<std::int64_t> unknown_launch_;
 };
@@ -378,28 +439,6 @@ ShellLaunch read_shell(std::string_view text, const std::string& source) {
   }
   read_batch_lines(text, launch);
   return launch;
-}
-
-std::vector<ForeignSetting> options_in(const ShellLaunch& launch, const std::string& source) {
-  std::vector<ForeignSetting> settings;
-  for (const ShellWord& word : launch.words) {
-    const std::string text = to_text(word.value);
-    const auto* known = std::get_if<std::string>(&word.value);
-    if (known && known->starts_with("--") && known->size() > 2) {
-      const auto equals = known->find('=');
-      settings.push_back({known->substr(0, equals), {}, false, source, word.line});
-      if (equals != known->npos) settings.back().values.push_back(known->substr(equals + 1));
-      continue;
-    }
-    // Behind a value, nobody knows whether it has options in it.
-    if (settings.empty() || (!known && !settings.back().values.empty())) {
-      fail_line(source, word.line,
-                fmt::format("{}: {}, expected an option such as --tensor-model-parallel-size 8",
-                            printable(text), known ? "is no option" : "is computed"));
-    }
-    settings.back().values.push_back(word.value);
-  }
-  return settings;
 }
 
 }  // namespace meshwright

@@ -67,6 +67,10 @@ class ShellLexer {
       next();
       end_command();
       skip_documents();
+    } else if ((c == '&' || c == '|') && peek(1) == c) {
+      next(), next();
+      command_.end = c == '&' ? ShellCommand::End::And : ShellCommand::End::Or;
+      end_command();
     } else if (c == ';' || c == '&' || c == '|') {
       next();
       end_command();

@@ -38,9 +38,11 @@ struct ShellArray {
 
 // What stands between separators: words, arrays that are assigned, and how the line goes on.
 struct ShellCommand {
+  enum class End { Line, And, Or };  // && and ||; a pipe ends a command as a line does
   std::vector<ShellRawWord> words;
   std::vector<ShellArray> arrays;
   std::int64_t line = 1;
+  End end = End::Line;
 };
 
 inline constexpr int kDeepestShell = 64;  // of expansions in each other

@@ -64,7 +64,7 @@ TEST_CASE("what a script computes is refused where the plan needs it, with its l
   CHECK_THAT(refused("TP=4", "TP=$2"), Contains("--tensor-model-parallel-size $2: is computed"));
   CHECK_THAT(refused("TP=4", "if [ -f x ]; then TP=4; fi"),
              Contains("--tensor-model-parallel-size $TP: is computed"));
-  CHECK_THAT(refused("PARALLEL_ARGS+=", "if [ $X = 1 ]; then PARALLEL_ARGS=(--bf16); fi\nA+="),
+  CHECK_THAT(refused("PARALLEL_ARGS+=", "if [ -f x ]; then PARALLEL_ARGS=(--bf16); fi\nA+="),
              Contains("f: line 27: PARALLEL_ARGS is set under a condition or in a loop"));
   CHECK_THAT(refused("\"${PARALLEL_ARGS[@]}\"", "\"${OTHER[@]}\""),
              Contains("the list OTHER is assigned nowhere"));
@@ -87,6 +87,37 @@ TEST_CASE("a script that changes with its arguments is read as without any") {
       "exec torchrun --nproc-per-node 4 x.py --tensor-model-parallel-size $tp \"${data[@]}\" "
       "\"$@\"";
   CHECK(plan_from(script).choices.tp == 2);
+}
+
+TEST_CASE("conditions of known words are decided, others are not") {
+  const auto tp = [](const std::string& script) {
+    return plan_from("A=fp8 N=4\ntp=(--tensor-model-parallel-size 1)\n" + script +
+                         "\npython x.py --num-layers 8 \"${tp[@]}\"\n",
+                     {.devices = 64})
+        .choices.tp;
+  };
+  const std::string set = "tp=(--tensor-model-parallel-size 2)";
+  for (const char* condition :
+       {"[[ \"$A\" == \"fp8\" ]]", "[ $A != bf16 ]", "[ \"$N\" -gt 3 ]", "[ -n \"$A\" ]",
+        "[ -z \"$U\" ]", "[[ $U == x ]] || [[ $A == fp8 ]]", "[ $N -le 4 ] && [ $A = fp8 ]",
+        "! [ $A = x ]", "test $A", "[ \"${U:-fp8}\" = $A ]"}) {
+    CAPTURE(condition);
+    CHECK(tp(fmt::format("if {}; then\n{}\nfi", condition, set)) == 2);
+    CHECK(tp(fmt::format("if {}; then :; else {}; fi", condition, set)) == 1);
+    CHECK(tp(fmt::format("if false; then :\nelif {}; then {}; fi", condition, set)) == 2);
+    CHECK(tp(fmt::format("if true; then :; elif {}; then {}; fi", condition, set)) == 1);
+  }
+  CHECK(tp("[ $A = fp8 ] && " + set) == 2);
+  CHECK(tp("[ $A = fp8 ] || " + set) == 1);
+  CHECK(tp("[ $A = x ] && " + set) == 1);
+  CHECK(tp("mkdir x && " + set) == 2);
+  CHECK(tp("mkdir x || " + set) == 1);
+  for (const char* condition : {"[ -f x ]", "[[ $A == f* ]]", "grep -q x y", "[ $(date) = x ]"}) {
+    CAPTURE(condition);
+    CHECK_THROWS_WITH(tp(fmt::format("if {}; then {}; fi", condition, set)),
+                      Contains("tp is set under a condition or in a loop"));
+  }
+  CHECK_THROWS_WITH(tp("[ -f x ] && " + set), Contains("under a condition"));
 }
 
 TEST_CASE("what plans cannot say is refused with line, key, value and reason, all at once") {
