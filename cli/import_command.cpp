@@ -35,7 +35,7 @@ constexpr auto kImportFooter =
 
 struct ImportOptions {
   std::vector<std::string> files, left_out;
-  std::optional<std::string> model, cluster, save;
+  std::optional<std::string> model, cluster, save, function;
   std::optional<std::int64_t> devices, sequence, microbatch;
   bool force = false;
 };
@@ -53,8 +53,10 @@ std::optional<ModelSizes> sizes_of_model(const std::optional<std::string>& model
 
 PlanWishes wishes_of(const ImportOptions& options, const std::optional<Cluster>& cluster,
                      const std::optional<ModelSizes>& sizes) {
-  PlanWishes wishes{
-      .devices = options.devices, .microbatch = options.microbatch, .left_out = options.left_out};
+  PlanWishes wishes{.devices = options.devices,
+                    .microbatch = options.microbatch,
+                    .left_out = options.left_out,
+                    .function = options.function};
   if (cluster) {
     wishes.cluster_devices = device_count(*cluster);
     wishes.devices_per_node = cluster->node_types.front().devices;
@@ -154,6 +156,8 @@ void add_import_command(Command& program, Session& session) {
   command.number("--seq", options->sequence, "Sequence length, where no file says").positive();
   command.number("--micro-batch", options->microbatch, "Micro-batch, where no file says")
       .positive();
+  command.text("--function", options->function,
+               "Of a Python file with several: the one that is run");
   command.repeated("--leave-out", options->left_out, "A key of a file to take as not there");
   command.text("--save", options->save, "Write the whole plan to a file");
   command.flag("--force", options->force, "Replace a file that is there");

@@ -97,6 +97,7 @@ std::vector<std::string> next_commands(const ImportOutcome& outcome) {
 std::string import_text(const ImportOutcome& outcome) {
   std::string text = head_text(outcome);
   text += lines_text("differs from the model", outcome.notes);
+  text += lines_text("said by the nearest word that plans have", outcome.plan.notes);
   text += lines_text("cannot be simulated", outcome.problems);
   text += settings_text("part of how the software runs it, not of a plan", outcome.plan.set_aside);
   text += settings_text("does not touch the plan", outcome.plan.ignored);
@@ -154,6 +155,7 @@ Json import_json(const ImportOutcome& outcome) {
             {"experts", or_null(plan.model.experts)}}},
           {"models_alike", outcome.alike},
           {"differs", outcome.notes},
+          {"notes", plan.notes},
           {"problems", outcome.problems},
           {"set_aside", settings_json(plan.set_aside)},
           {"ignored", settings_json(plan.ignored)},

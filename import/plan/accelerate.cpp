@@ -46,8 +46,9 @@ void read_fsdp(ForeignSettings& settings, PlanFrame& frame) {
   const std::string sizes = "parallelism_config.parallelism_config_";
   choices.tp = settings.count(sizes + "tp_size").value_or(1);
   choices.cp = settings.count(sizes + "cp_size").value_or(1);
+  const auto rotation = settings.word(sizes + "cp_comm_strategy");
   settings.refuse_unless(sizes + "sp_size", {"1"},
-                         "plans do not split sequences by heads (Ulysses)");
+                         "devices share heads out with distributed_type DEEPSPEED alone");
   const auto replicate = settings.count(sizes + "dp_replicate_size");
   const auto shard = settings.count(sizes + "dp_shard_size");
   if (replicate || shard) {
@@ -55,6 +56,7 @@ void read_fsdp(ForeignSettings& settings, PlanFrame& frame) {
   } else {
     frame.set_replicas(settings);
   }
+  if (rotation.value_or("allgather") == "allgather") frame.note_gathered_keys();
   const bool second = settings.count("fsdp_config.fsdp_version").value_or(1) == 2;
   if (second) {
     const bool frees = settings.truth("fsdp_config.fsdp_reshard_after_forward").value_or(true);
@@ -63,7 +65,7 @@ void read_fsdp(ForeignSettings& settings, PlanFrame& frame) {
     read_sharding(settings, choices, frame.devices_per_node.value_or(choices.dp));
   }
   if (replicate && shard && *replicate > 1) choices.shard = shard;
-  if (shard && *shard == 1) choices.zero = 0;
+  if (shard && *shard == 1 && choices.cp == 1) choices.zero = 0;
   // Gradients are reduced in what they are computed in.
   const Precision precision = frame.plan.precision;
   if (precision != Precision::FP32) {
@@ -88,7 +90,9 @@ void read_megatron_plugin(ForeignSettings& settings, PlanFrame& frame) {
   choices.tp = settings.count(config + "tp_degree").value_or(1);
   choices.pp = settings.count(config + "pp_degree").value_or(1);
   choices.cp = settings.count(config + "context_parallel_size").value_or(1);
-  choices.ep = settings.count(config + "expert_model_parallel_size").value_or(1);
+  const auto ep = settings.count(config + "expert_model_parallel_size").value_or(1);
+  const auto etp = settings.count(config + "expert_tensor_parallel_size").value_or(choices.tp);
+  if (ep > 1) frame.set_experts(ep, etp);
   choices.sequence_parallel =
       settings.truth(config + "sequence_parallelism").value_or(false) && choices.tp > 1;
   choices.zero = settings.truth(config + "use_distributed_optimizer").value_or(false) ? 1 : 0;
@@ -96,7 +100,7 @@ void read_megatron_plugin(ForeignSettings& settings, PlanFrame& frame) {
     choices.recompute = {Recompute::Selective};
   }
   frame.set_replicas(settings);
-  if (choices.dp > 1) {
+  if (repeated_weights(choices) > 1) {
     choices.overlap = false;
     choices.bucket = kOneBucket;
     choices.bucket_per_replica = {};
@@ -129,6 +133,9 @@ void read_accelerate(ForeignSettings& settings, PlanFrame& frame) {
       settings.refuse("deepspeed_config.deepspeed_config_file",
                       "import that file itself, which says the plan");
     }
+    PlanChoices& choices = frame.plan.choices;
+    choices.cp = settings.count("parallelism_config.parallelism_config_sp_size").value_or(1);
+    if (choices.cp > 1) choices.context = Context::Ulysses;
     frame.set_replicas(settings);
     read_deepspeed_plugin(settings, frame);
   } else if (type == "MEGATRON_LM") {

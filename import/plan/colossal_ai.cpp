@@ -92,7 +92,7 @@ void read_plugin_state(ForeignSettings& settings, PlanFrame& frame, const std::s
   choices.offload_optimizer = settings.truth(plugin + "cpu_offload").value_or(false);
   const auto zero_bucket = settings.count(plugin + "zero_bucket_size_in_m").value_or(12);
   const auto ddp_bucket = settings.count(plugin + "ddp_bucket_cap_mb").value_or(25);
-  if (choices.dp > 1) {
+  if (repeated_weights(choices) > 1) {
     choices.bucket = choices.zero > 0 ? bytes_of_elements(zero_bucket << 20, precision)
                                       : Bytes(ddp_bucket << 20);
     choices.bucket_per_replica = {};
@@ -101,25 +101,51 @@ void read_plugin_state(ForeignSettings& settings, PlanFrame& frame, const std::s
   if (precision != Precision::FP32) {
     choices.gradient_precision = precision == Precision::FP8 ? Precision::BF16 : precision;
   }
-  if (settings.truth(plugin + "dp_outside").value_or(true)) frame.place_pipeline_inside(settings);
+}
+
+// It sets ZeRO 2 and overlap aside, by which it would hang.
+void read_plugin_experts(ForeignSettings& settings, PlanFrame& frame, const std::string& plugin) {
+  PlanChoices& choices = frame.plan.choices;
+  frame.set_experts(settings.count(plugin + "ep_size").value_or(1), choices.tp);
+  choices.zero = std::min(choices.zero, 1);
+  choices.overlap = false;
+}
+
+// Experts that replicas share out stand inside the stages, the rest of the replicas outside.
+void read_plugin_order(ForeignSettings& settings, PlanFrame& frame, const std::string& plugin) {
+  const PlanChoices& choices = frame.plan.choices;
+  const bool experts = settings.has(plugin + "ep_size");
+  const bool outside =
+      settings.truth(plugin + (experts ? "moe_dp_outside" : "dp_outside")).value_or(true);
+  if (!outside || choices.ep == choices.dp) return;
+  if (choices.ep > 1 && choices.pp > 1) {
+    return settings.refuse_all(
+        "moe_dp_outside=True: ranks count through ep, then pp, then the other replicas, which "
+        "plans cannot say; set it to False");
+  }
+  frame.place_pipeline_inside(settings);
 }
 
 }  // namespace
 
 void read_colossal_ai(ForeignSettings& settings, PlanFrame& frame) {
-  const std::string plugin = "HybridParallelPlugin.";
+  const bool experts = settings.has("MoeHybridParallelPlugin.tp_size");
+  const std::string plugin = experts ? "MoeHybridParallelPlugin." : "HybridParallelPlugin.";
   frame.start("colossal-ai", "deepspeed", plugin_precision(settings, plugin));
   ImportedPlan& plan = frame.plan;
   PlanChoices& choices = plan.choices;
   if (!settings.has(plugin + "tp_size") || !settings.has(plugin + "pp_size")) {
     return settings.refuse_all(
-        "expected HybridParallelPlugin(tp_size=, pp_size=, ...); other plugins are not read");
+        "expected HybridParallelPlugin(tp_size=, pp_size=, ...) or MoeHybridParallelPlugin(...); "
+        "other plugins are not read");
   }
   choices.tp = settings.count(plugin + "tp_size").value_or(1);
   choices.pp = settings.count(plugin + "pp_size").value_or(1);
   read_plugin_sequence(settings, choices, plugin);
   frame.set_replicas(settings);
   read_plugin_state(settings, frame, plugin);
+  if (experts) read_plugin_experts(settings, frame, plugin);
+  read_plugin_order(settings, frame, plugin);
   read_plugin_pipeline(settings, frame, plugin);
   read_plugin_recompute(settings, frame, plugin);
   const auto size = settings.count(plugin + "microbatch_size");

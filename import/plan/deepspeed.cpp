@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -101,11 +102,14 @@ void read_batch(ForeignSettings& settings, PlanFrame& frame) {
   }
 }
 
-void read_experts_of_deepspeed(ForeignSettings& settings, PlanChoices& choices) {
+// AutoEP has whole experts, whatever tp is.
+void read_experts_of_deepspeed(ForeignSettings& settings, PlanFrame& frame) {
+  const auto ep = settings.count("expert_parallel.autoep_size").value_or(1);
   if (!settings.truth("expert_parallel.enabled").value_or(false)) return;
-  choices.ep = settings.count("expert_parallel.autoep_size").value_or(1);
+  frame.set_experts(ep, 1);
   settings.refuse_unless("expert_parallel.expert_tensor_parallel_size", {"1"},
-                         "plans do not split experts themselves");
+                         "expected 1, all that AutoEP has");
+  settings.set_aside("expert_parallel.preset_model");
 }
 
 void read_gradient_type(ForeignSettings& settings, PlanChoices& choices) {
@@ -140,22 +144,30 @@ void read_deepspeed_plugin(ForeignSettings& settings, PlanFrame& frame) {
 }
 
 void read_deepspeed(ForeignSettings& settings, PlanFrame& frame) {
+  // What the program that trains fills in.
+  const std::vector<std::string> open = settings.leave_out("auto");
   frame.start("deepspeed", "deepspeed", deepspeed_precision(settings));
+  if (!open.empty()) {
+    frame.plan.notes.push_back(
+        fmt::format("\"auto\" is filled in by the program that trains, and taken as left out: {}",
+                    fmt::join(open, ", ")));
+  }
   PlanChoices& choices = frame.plan.choices;
   if (const auto tp = settings.count("tensor_parallel.autotp_size", 0)) {
     choices.tp = std::max<std::int64_t>(1, *tp);
   }
-  settings.refuse_unless("sequence_parallel_size", {"1"},
-                         "plans do not split sequences by heads (Ulysses)");
+  choices.cp = settings.count("sequence_parallel_size").value_or(1);
+  if (choices.cp > 1) choices.context = Context::Ulysses;
   read_batch(settings, frame);
   read_zero(settings, frame);
-  read_experts_of_deepspeed(settings, choices);
+  read_experts_of_deepspeed(settings, frame);
   read_gradient_type(settings, choices);
   for (const char* key : {"partition_activations", "cpu_checkpointing"}) {
     settings.refuse_unless(std::string("activation_checkpointing.") + key, {"false"},
                            "plans keep what is recomputed from whole, on the device");
   }
-  for (const char* key : {"communication_data_type", "tensor_parallel.tp_overlap_comm",
+  for (const char* key : {"communication_data_type", "seq_parallel_communication_data_type",
+                          "data_parallel_size", "tensor_parallel.tp_overlap_comm",
                           "prescale_gradients", "pipeline.activation_checkpoint_interval"}) {
     settings.set_aside(key);
   }

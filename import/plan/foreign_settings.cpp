@@ -76,6 +76,18 @@ ForeignSettings::ForeignSettings(std::vector<ForeignSetting> settings,
   }
 }
 
+std::vector<std::string> ForeignSettings::leave_out(std::string_view value) {
+  std::vector<std::string> keys;
+  for (Entry& entry : entries_) {
+    const auto& values = entry.setting.values;
+    if (values != std::vector<ForeignValue>{std::string(value)}) continue;
+    keys.push_back(entry.setting.key);
+    entry.setting.values = {ForeignValue()};
+    entry.use = Use::Read;
+  }
+  return keys;
+}
+
 const ForeignSettings::Entry* ForeignSettings::find(std::string_view key) const {
   asked_.emplace(key);
   const auto place = places_.find(key);

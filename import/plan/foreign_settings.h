@@ -61,6 +61,8 @@ class ForeignSettings {
   // The same unless it has the value that changes nothing.
   void refuse_unless(std::string_view key, const std::vector<std::string>& harmless,
                      std::string_view reason);
+  // Takes those with this value as not there; which they were.
+  std::vector<std::string> leave_out(std::string_view value);
   // It is part of how the software runs a plan, not of the plan.
   void set_aside(std::string_view key);
   // Of no key alone, or of one that is not there.

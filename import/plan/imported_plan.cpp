@@ -83,8 +83,8 @@ ReadFile read_toml_file(const PlanFile& file) {
 }
 
 // Of "cfg.model.tp" only "model.tp" counts: what a recipe calls its configuration does not.
-ReadFile read_python_file(const PlanFile& file) {
-  ReadFile read{nullptr, parse_python(file.text, file.source)};
+ReadFile read_python_file(const PlanFile& file, const PlanWishes& wishes) {
+  ReadFile read{nullptr, parse_python(file.text, file.source, wishes.function)};
   if (file.text.find("Plugin(") != file.text.npos) {
     read.read = read_colossal_ai;
     return read;
@@ -124,13 +124,13 @@ bool is_yaml(const std::string& line) {
   return line == "---" || (key && (colon + 1 == line.size() || line[colon + 1] == ' '));
 }
 
-ReadFile read_file(const PlanFile& file) {
+ReadFile read_file(const PlanFile& file, const PlanWishes& wishes) {
   require_text(file.text, file.source);
   const std::string line = first_line(file.text);
   if (line.starts_with('{')) return read_json_file(file);
   if (is_toml(line)) return read_toml_file(file);
   if (is_yaml(line)) return read_yaml_file(file);
-  if (is_python(file.text)) return read_python_file(file);
+  if (is_python(file.text)) return read_python_file(file, wishes);
   return read_script(file);
 }
 
@@ -142,7 +142,7 @@ ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& w
   PlanFrame frame(wishes, software);
   ReadFile all;
   for (const PlanFile& file : files) {
-    ReadFile one = read_file(file);
+    ReadFile one = read_file(file, wishes);
     if (all.read && one.read && one.read != all.read) {
       throw InputError(fmt::format("{}: is of another framework than {}", printable(file.source),
                                    printable(files.front().source)));

@@ -28,6 +28,7 @@ struct PlanWishes {
   std::optional<std::int64_t> layers;            // of the model, where no file says
   std::optional<std::int64_t> microbatch;        // where no file says
   std::vector<std::string> left_out;             // keys that are to be taken as not there
+  std::optional<std::string> function = {};      // of a Python file that has several
 };
 
 // The plan that other programs' files stand for.
@@ -44,6 +45,8 @@ struct ImportedPlan {
   // for it; what does not touch the plan at all; and what no version of the target is known to have
   // a name for.
   std::vector<ForeignSetting> set_aside, ignored, unknown;
+  // What the framework does a little otherwise than the plan says, where plans have no nearer word.
+  std::vector<std::string> notes;
 };
 
 inline constexpr Bytes kLargestPlanFile = 4_MiB;

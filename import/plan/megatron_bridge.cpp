@@ -105,7 +105,9 @@ void read_megatron_bridge(ForeignSettings& settings, PlanFrame& frame) {
   choices.pp = settings.count("model.pipeline_model_parallel_size").value_or(1);
   choices.cp = settings.count("model.context_parallel_size").value_or(1);
   frame.set_context(settings, "model.cp_comm_type", "model.hierarchical_context_parallel_sizes");
-  choices.ep = settings.count("model.expert_model_parallel_size").value_or(1);
+  const auto ep = settings.count("model.expert_model_parallel_size").value_or(1);
+  const auto etp = settings.count("model.expert_tensor_parallel_size").value_or(choices.tp);
+  if (ep > 1 || settings.has("model.num_moe_experts")) frame.set_experts(ep, etp);
   choices.sequence_parallel =
       settings.truth("model.sequence_parallel").value_or(false) && choices.tp > 1;
   frame.set_replicas(settings);
@@ -125,7 +127,8 @@ void read_megatron_bridge(ForeignSettings& settings, PlanFrame& frame) {
   for (const char* key :
        {"ddp.overlap_param_gather", "model.cross_entropy_loss_fusion", "comm_overlap",
         "comm_overlap.tp_comm_overlap", "optimizer.use_precision_aware_optimizer",
-        "optimizer.use_distributed_optimizer"}) {
+        "optimizer.use_distributed_optimizer", "model.moe_token_dispatcher_type",
+        "model.moe_grouped_gemm"}) {
     settings.set_aside(key);
   }
 }

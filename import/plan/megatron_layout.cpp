@@ -1,6 +1,7 @@
 #include "import/plan/megatron_layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -65,8 +66,10 @@ std::string no_layers() {
   return "how stages are cut depends on the layers of the model: no file says them; give --model";
 }
 
-// Layers of the stages where embedding and loss count as layers, or the ends are given.
-std::variant<std::vector<std::int64_t>, std::string> uneven(const MegatronStages& stages) {
+// Layers of the stages where the ends are given, or embedding and loss count as layers, which they
+// do in the first and the last chunk; each stage is cut into as many chunks.
+std::variant<std::vector<std::int64_t>, std::string> uneven(const MegatronStages& stages,
+                                                            std::int64_t chunks) {
   if (!stages.layers) return no_layers();
   std::int64_t middle_layers = *stages.layers, middle = stages.pp;
   std::vector<std::int64_t> layers(static_cast<std::size_t>(stages.pp));
@@ -87,9 +90,17 @@ std::variant<std::vector<std::int64_t>, std::string> uneven(const MegatronStages
   std::ranges::fill(layers, middle > 0 ? middle_layers / middle : 0);
   if (stages.first) layers.front() = *stages.first;
   if (stages.last) layers.back() = *stages.last;
-  if (stages.with_embedding) --layers.front();
-  if (stages.with_loss) --layers.back();
-  return layers;
+  if (std::ranges::any_of(layers, [&](std::int64_t one) { return one % chunks != 0; })) {
+    return fmt::format("stages of {} layers cannot be cut into {} chunks each",
+                       fmt::join(layers, ", "), chunks);
+  }
+  std::vector<std::int64_t> cut;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for (const std::int64_t one : layers) cut.push_back(one / chunks);
+  }
+  if (stages.with_embedding) --cut.front();
+  if (stages.with_loss) --cut.back();
+  return cut;
 }
 
 std::variant<StageChoice, std::string> by_layout(const MegatronStages& stages) {
@@ -142,8 +153,7 @@ std::variant<StageChoice, std::string> stages_of(const MegatronStages& stages) {
   if (stages.pp == 1) choice.chunks = 1;
   const bool ends = stages.first || stages.last || stages.with_embedding || stages.with_loss;
   if (!ends || stages.pp == 1) return choice;
-  if (choice.chunks > 1) return std::string("uneven stages of several chunks are not read");
-  const auto layers = uneven(stages);
+  const auto layers = uneven(stages, choice.chunks);
   if (const auto* reason = std::get_if<std::string>(&layers)) return *reason;
   choice.layers = std::get<std::vector<std::int64_t>>(layers);
   return choice;

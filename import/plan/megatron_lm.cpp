@@ -137,15 +137,12 @@ void read_recompute(ForeignSettings& settings, PlanChoices& choices) {
   }
 }
 
-void read_experts(ForeignSettings& settings, PlanChoices& choices, ModelSizes& model) {
-  choices.ep = settings.count("--expert-model-parallel-size").value_or(1);
-  const auto etp = settings.count("--expert-tensor-parallel-size");
+void read_experts(ForeignSettings& settings, PlanFrame& frame) {
+  ModelSizes& model = frame.plan.model;
   model.experts = settings.count("--num-experts").value_or(0);
-  if (*model.experts > 0 && etp.value_or(choices.tp) != 1) {
-    settings.refuse_all(
-        fmt::format("--expert-tensor-parallel-size {}{}: plans do not split experts themselves",
-                    etp.value_or(choices.tp), etp ? "" : " (the default, as tp)"));
-  }
+  const auto ep = settings.count("--expert-model-parallel-size").value_or(1);
+  const auto etp = settings.count("--expert-tensor-parallel-size");
+  if (*model.experts > 0) frame.set_experts(ep, etp.value_or(frame.plan.choices.tp));
 }
 
 constexpr std::array kPartOfSoftware = {"--overlap-param-gather",
@@ -191,7 +188,7 @@ void read_megatron_lm(ForeignSettings& settings, PlanFrame& frame) {
   choices.sequence_parallel = settings.flag("--sequence-parallel") && choices.tp > 1;
   frame.set_replicas(settings);
   read_stages(settings, frame);
-  read_experts(settings, choices, plan.model);
+  read_experts(settings, frame);
   read_state(settings, choices);
   read_gradients(settings, frame);
   read_recompute(settings, choices);

@@ -83,7 +83,8 @@ void read_nanotron(ForeignSettings& settings, PlanFrame& frame) {
   choices.tp = settings.count("parallelism.tp").value_or(1);
   choices.pp = settings.count("parallelism.pp").value_or(1);
   choices.cp = settings.count("parallelism.context_parallel_size").value_or(1);
-  choices.ep = settings.count("parallelism.expert_parallel_size").value_or(1);
+  settings.refuse_unless("parallelism.expert_parallel_size", {"1"},
+                         "its devices of experts are no replicas, as a plan's are");
   if (!settings.has("parallelism.dp")) settings.refuse_all("parallelism.dp: is missing");
   frame.set_replicas(settings, settings.count("parallelism.dp").value_or(1));
   const std::string mode = settings.word("parallelism.tp_mode").value_or("ALL_REDUCE");

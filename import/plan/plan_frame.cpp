@@ -26,14 +26,23 @@ void PlanFrame::set_replicas(ForeignSettings& settings) {
   PlanChoices& choices = plan.choices;
   std::optional<std::int64_t> devices = wishes.devices;
   if (!devices && devices_per_node) devices = *devices_per_node * nodes.value_or(1);
-  if (!devices) devices = wishes.cluster_devices;
+  const std::int64_t together = choices.tp * choices.pp * choices.cp;
+  const auto& cluster = wishes.cluster_devices;
+  // Scripts that people pass on start one node until a person says more.
+  if (!wishes.devices && devices && cluster && *devices % together != 0 &&
+      *cluster % together == 0) {
+    plan.notes.push_back(fmt::format(
+        "the file starts {} devices, too few for tp={} x pp={} x cp={}: the cluster's {} are taken",
+        *devices, choices.tp, choices.pp, choices.cp, *cluster));
+    devices = cluster;
+  }
+  if (!devices) devices = cluster;
   if (!devices) {
     settings.refuse_all(
         "no file says how many devices there are; give them (--devices 64), or the cluster "
         "(--cluster h100:8x8)");
     return;
   }
-  const std::int64_t together = choices.tp * choices.pp * choices.cp;
   if (*devices % together != 0) {
     settings.refuse_all(
         fmt::format("{} devices are no multiple of tp={} x pp={} x cp={}; say how many there are "
@@ -77,9 +86,28 @@ void PlanFrame::set_context(ForeignSettings& settings, const std::string& kind,
                       "share heads and rings, whose product is cp={}",
                       kind, sizes, choices.cp));
     }
+  } else if (word == "allgather" || word == "all_gather") {
+    note_gathered_keys();
   } else if (word != "p2p") {
     settings.refuse(kind, "plans have p2p (a ring), a2a (ulysses) and a2a+p2p");
   }
+}
+
+// What all devices of tp share is what plans do without being told.
+void PlanFrame::set_experts(std::int64_t ep, std::int64_t etp) {
+  plan.choices.ep = ep;
+  if (etp != plan.choices.tp) plan.choices.etp = etp;
+  if (ep > 1 && plan.choices.cp > 1) {
+    plan.notes.push_back(
+        "its devices of cp share experts out before replicas do; the plan's replicas do so alone");
+  }
+}
+
+void PlanFrame::note_gathered_keys() {
+  if (plan.choices.cp == 1) return;
+  plan.notes.push_back(
+      "it gathers all keys and values at once; the plan has a ring, which moves as many bytes "
+      "piece by piece and holds fewer");
 }
 
 void PlanFrame::place_pipeline_inside(ForeignSettings& settings) {

@@ -1,10 +1,12 @@
 #include "import/plan/python_module.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
+#include "costmodel/base/input_error.h"
 #include "import/input/text_lines.h"
 #include "import/plan/python_tokens.h"
 
@@ -19,8 +21,19 @@ class PythonReader {
  public:
   explicit PythonReader(const std::string& source) : source_(source) {}
   std::vector<ForeignSetting> settings;
+  std::vector<std::string> functions;  // of each setting; empty: of none
 
   void read(const PythonLine& line) {
+    if (line.indent == 0) {
+      const bool starts = line.tokens.front().text == "def" && line.tokens.size() > 1;
+      function_ = starts ? line.tokens[1].text : "";
+    }
+    read_line(line);
+    functions.resize(settings.size(), function_);
+  }
+
+ private:
+  void read_line(const PythonLine& line) {
     while (!blocks_.empty() && line.indent <= blocks_.back().indent) blocks_.pop_back();
     tokens_ = &line.tokens;
     at_ = 0;
@@ -39,7 +52,6 @@ class PythonReader {
     }
   }
 
- private:
   struct Block {
     std::int64_t indent = 0;
     bool is_control = false;
@@ -299,16 +311,64 @@ class PythonReader {
   const Tokens* tokens_ = nullptr;
   std::size_t at_ = 0;
   std::vector<Block> blocks_;
+  std::string function_;  // that is being read
   std::map<std::string, ForeignValue> names_;
 };
 
+// Functions that set attributes that others set otherwise, in their order.
+std::vector<std::string> rival_functions(const PythonReader& reader) {
+  std::map<std::string, std::size_t> first;  // by key
+  std::vector<std::string> rivals;
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::find(rivals, name) == rivals.end()) rivals.push_back(name);
+  };
+  for (std::size_t i = 0; i < reader.settings.size(); ++i) {
+    const ForeignSetting& setting = reader.settings[i];
+    if (reader.functions[i].empty() || setting.key.find('.') == setting.key.npos) continue;
+    const auto [place, is_new] = first.try_emplace(setting.key, i);
+    if (is_new || reader.functions[place->second] == reader.functions[i]) continue;
+    if (reader.settings[place->second].values == setting.values) continue;
+    add(reader.functions[place->second]);
+    add(reader.functions[i]);
+  }
+  return rivals;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  const std::size_t shown = std::min(names.size(), kMost);
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     shown < names.size() ? ", ..." : "");
+}
+
+std::vector<ForeignSetting> settings_in(const PythonReader& reader, const std::string& function,
+                                        const std::string& source) {
+  std::vector<ForeignSetting> settings;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < reader.settings.size(); ++i) {
+    const std::string& of = reader.functions[i];
+    if (of.empty() || of == function) settings.push_back(reader.settings[i]);
+    if (!of.empty() && std::ranges::find(names, of) == names.end()) names.push_back(of);
+  }
+  if (std::ranges::find(names, function) != names.end()) return settings;
+  throw InputError(fmt::format("{}: has no function {} that sets something; it has {}",
+                               printable(source), printable(function), list_of(names)));
+}
+
 }  // namespace
 
-std::vector<ForeignSetting> parse_python(std::string_view text, const std::string& source) {
+std::vector<ForeignSetting> parse_python(std::string_view text, const std::string& source,
+                                         const std::optional<std::string>& function) {
   require_text(text, source);
   PythonReader reader(source);
   for (const PythonLine& line : python_lines(text, source)) reader.read(line);
-  return std::move(reader.settings);
+  if (function) return settings_in(reader, *function, source);
+  const std::vector<std::string> rivals = rival_functions(reader);
+  if (rivals.empty()) return std::move(reader.settings);
+  throw InputError(
+      fmt::format("{}: its functions set the same names to different values; say "
+                  "which one is run (--function {}): {}",
+                  printable(source), rivals.front(), list_of(rivals)));
 }
 
 }  // namespace meshwright

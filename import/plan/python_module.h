@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,10 @@ namespace meshwright {
 //   model.enable()                    "model.enable()"
 // Literals, lists of them, names that were assigned one, and dotted names are values; every other
 // expression is Computed, and so is whatever a condition or loop assigns. Elements that are lists
-// are settings of their own: "parts[0]". Throws InputError with `source` and the line for brackets
-// and quotes that are not closed.
-std::vector<ForeignSetting> parse_python(std::string_view text, const std::string& source);
+// are settings of their own: "parts[0]". Of functions at the top only `function` is read, where it
+// is given. Throws InputError with `source` and the line for brackets and quotes that are not
+// closed, and where several functions set a name to different values and none of them is given.
+std::vector<ForeignSetting> parse_python(std::string_view text, const std::string& source,
+                                         const std::optional<std::string>& function = {});
 
 }  // namespace meshwright

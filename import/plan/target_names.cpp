@@ -58,8 +58,8 @@ bool is_known_name(const std::vector<TargetNames>& all, const std::string& targe
                    const ForeignSetting& setting) {
   constexpr std::string_view kPlugin = "HybridParallelPlugin.";
   std::string key = without_indices(setting.key);
-  const bool plugin = key.starts_with(kPlugin);
-  if (plugin) key.erase(0, kPlugin.size());
+  const bool plugin = key.find(kPlugin) != key.npos;
+  if (key.starts_with(kPlugin)) key.erase(0, kPlugin.size());
   bool any = false;
   for (const TargetNames& names : all) {
     if (names.target != target) continue;

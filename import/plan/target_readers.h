@@ -25,6 +25,10 @@ class PlanFrame {
   void set_batch(ForeignSettings& settings, const std::string& micro, const std::string& global);
   // After cp: how Megatron brings keys and values to all of its devices.
   void set_context(ForeignSettings& settings, const std::string& kind, const std::string& sizes);
+  // After tp and cp: devices that share experts out, and each one's products.
+  void set_experts(std::int64_t ep, std::int64_t etp);
+  // Keys and values are gathered at once, which plans say as a ring.
+  void note_gathered_keys();
   // What the short form leaves out is what the software does.
   void finish();
 

@@ -158,8 +158,8 @@ void read_checkpointing(ForeignSettings& settings, PlanChoices& choices) {
     choices.recompute = {Recompute::Products};
   } else if (mode == "selective") {
     settings.refuse_all(
-        fmt::format("activation_checkpoint.selective_ac_option {}: plans do not recompute every "
-                    "{}-th layer",
+        fmt::format("activation_checkpoint.selective_ac_option {}: plans do not recompute one "
+                    "layer of every {}",
                     option, option));
   } else if (mode != "none") {
     settings.refuse("activation_checkpoint.mode", "plans know none, full and selective by op");
@@ -173,11 +173,10 @@ void read_titan(ForeignSettings& settings, PlanFrame& frame, bool python) {
   choices.tp = settings.count("parallelism.tensor_parallel_degree").value_or(1);
   choices.pp = settings.count("parallelism.pipeline_parallel_degree").value_or(1);
   choices.cp = settings.count("parallelism.context_parallel_degree").value_or(1);
-  choices.ep = settings.count("parallelism.expert_parallel_degree").value_or(1);
-  if (choices.ep > 1) {
-    settings.refuse_unless("parallelism.expert_tensor_parallel_degree", {"1"},
-                           "plans do not split experts themselves");
-  }
+  frame.note_gathered_keys();
+  const auto ep = settings.count("parallelism.expert_parallel_degree").value_or(1);
+  const auto etp = settings.count("parallelism.expert_tensor_parallel_degree").value_or(1);
+  if (ep > 1) frame.set_experts(ep, etp);
   choices.sequence_parallel = choices.tp > 1;
   if (const auto split = settings.truth("parallelism.enable_sequence_parallel"); split && !*split) {
     choices.sequence_parallel = false;
@@ -195,8 +194,10 @@ void read_titan(ForeignSettings& settings, PlanFrame& frame, bool python) {
                          "plans offload the optimizer, not weights and gradients with it");
   settings.refuse_unless("training.mixed_precision_reduce", {"float32"},
                          "expected float32, all that torchtitan has");
+  // What it calls llama3 turns heads as llama 3.1 does.
   if (const auto name = settings.word("model.name")) {
-    plan.model_name = *name + "-" + settings.word("model.flavor").value_or("");
+    plan.model_name =
+        (*name == "llama3" ? "llama3.1" : *name) + "-" + settings.word("model.flavor").value_or("");
   }
   for (const char* key :
        {"compile.enable", "compile.components", "parallelism.enable_async_tensor_parallel",

@@ -120,6 +120,49 @@ TEST_CASE("conditions of known words are decided, others are not") {
   CHECK_THROWS_WITH(tp("[ -f x ] && " + set), Contains("under a condition"));
 }
 
+TEST_CASE("of a Python file with several functions one is asked for") {
+  const std::string file =
+      "from megatron.bridge import x\n"
+      "def small():\n    cfg.model.tensor_model_parallel_size = 1\n"
+      "def large():\n    cfg.model.tensor_model_parallel_size = 8\n";
+  CHECK_THROWS_WITH(plan_from(file, {.devices = 8}),
+                    Contains("f: its functions set the same names to different values; say which "
+                             "one is run (--function small): small, large"));
+  CHECK(plan_from(file, {.devices = 8, .function = "large"}).choices.tp == 8);
+  CHECK(plan_from(file, {.devices = 8, .function = "small"}).choices.tp == 1);
+  CHECK_THROWS_WITH(plan_from(file, {.devices = 8, .function = "huge"}),
+                    Contains("f: has no function huge that sets something; it has small, large"));
+}
+
+TEST_CASE("what the program fills in is taken as left out, and told") {
+  const std::string file = R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+    "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})";
+  const ImportedPlan plan = plan_from(file, {.devices = 8, .microbatch = 2});
+  CHECK(plan.choices.zero == 2);
+  CHECK(plan.choices.microbatch == 2);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], Contains("train_batch_size, train_micro_batch_size_per_gpu, "
+                                     "zero_optimization.reduce_bucket_size"));
+}
+
+TEST_CASE("a script that starts too few devices is read for the cluster") {
+  const std::string script =
+      "torchrun --nproc_per_node 8 x.py --num-layers 8 --tensor-model-parallel-size 8 "
+      "--pipeline-model-parallel-size 4";
+  CHECK_THROWS_WITH(plan_from(script), Contains("8 devices are no multiple of tp=8 x pp=4"));
+  const ImportedPlan plan = plan_from(script, {.cluster_devices = 64});
+  CHECK(plan.choices.dp == 2);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], Contains("starts 8 devices, too few"));
+}
+
+TEST_CASE("archives and graphs are no plans") {
+  for (const std::string& start :
+       {std::string("PK\3\4\0\0", 6), std::string("\x08\x07\x12\0", 4)}) {
+    CHECK_THROWS_WITH(plan_from(start), Contains("expected text"));
+  }
+}
+
 TEST_CASE("what plans cannot say is refused with line, key, value and reason, all at once") {
   const auto refused = [](const std::string& options) {
     try {
@@ -131,15 +174,14 @@ TEST_CASE("what plans cannot say is refused with line, key, value and reason, al
     return std::string("read");
   };
   CHECK(refused("--bf16") == "read");
-  CHECK_THAT(refused("--num-experts 8"), Contains("--expert-tensor-parallel-size 2 (the default"));
   CHECK(refused("--num-experts 8 --expert-tensor-parallel-size 1") == "read");
   const std::string both = refused(
       "--recompute-granularity selective --recompute-modules mlp "
       "--cpu-offloading-num-layers 2");
   CHECK_THAT(both, Contains("f: line 2: --cpu-offloading-num-layers 2: plans offload"));
   CHECK_THAT(both, Contains("; f: line 2: --recompute-modules mlp: plans recompute core_attn"));
-  CHECK_THAT(refused("--context-parallel-size 2 --cp-comm-type allgather"),
-             Contains("--cp-comm-type allgather: plans have p2p (a ring), a2a (ulysses)"));
+  CHECK_THAT(refused("--context-parallel-size 2 --cp-comm-type a2b"),
+             Contains("--cp-comm-type a2b: plans have p2p (a ring), a2a (ulysses)"));
   CHECK_THAT(refused("--context-parallel-size 4 --cp-comm-type a2a+p2p"),
              Contains("whose product is cp=4"));
   CHECK_THAT(refused("--micro-batch-size -1"),
@@ -164,6 +206,51 @@ TEST_CASE("how Megatron brings keys to all devices of cp is read") {
       choices("--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2");
   CHECK(both.context == Context::Ring);
   CHECK(both.ulysses == 2);
+}
+
+TEST_CASE("what a plan says by its nearest word is told") {
+  const auto notes = [](const std::string& text) {
+    return plan_from(text, {.devices = 16, .layers = 32}).notes;
+  };
+  const std::string cut = "--num-layers 8 --context-parallel-size 2 ";
+  CHECK(notes(cut).empty());
+  REQUIRE(notes(cut + "--cp-comm-type allgather").size() == 1);
+  CHECK_THAT(notes(cut + "--cp-comm-type allgather")[0], Contains("all keys and values at once"));
+  CHECK_THAT(notes(cut + "--num-experts 8 --expert-model-parallel-size 2")[0],
+             Contains("devices of cp share experts out before replicas do"));
+  const std::string titan = "[parallelism]\ncontext_parallel_degree = 2\n";
+  CHECK_THAT(notes(titan + "[activation_checkpoint]\nmode = \"full\"\n")[0], Contains("at once"));
+}
+
+TEST_CASE("devices that share experts out, and each one's products, are read") {
+  const auto choices = [](const std::string& words) {
+    return plan_from("--num-layers 8 --tensor-model-parallel-size 2 --num-experts 8 " + words,
+                     {.devices = 16})
+        .choices;
+  };
+  CHECK(choices("").ep == 1);
+  CHECK_FALSE(choices("").etp);  // as tp
+  CHECK(choices("--expert-model-parallel-size 4").ep == 4);
+  CHECK(choices("--expert-model-parallel-size 4 --expert-tensor-parallel-size 1").etp == 1);
+  const std::string json = R"({"train_micro_batch_size_per_gpu": 1,
+    "expert_parallel": {"enabled": true, "autoep_size": 4}})";
+  CHECK(plan_from(json, {.devices = 16}).choices.ep == 4);
+  const std::string ulysses =
+      R"({"train_micro_batch_size_per_gpu": 1, "sequence_parallel_size": 4})";
+  const PlanChoices cut = plan_from(ulysses, {.devices = 16}).choices;
+  CHECK(cut.cp == 4);
+  CHECK(cut.dp == 4);
+  CHECK(cut.context == Context::Ulysses);
+  const std::string plugin =
+      "import torch\nplugin = MoeHybridParallelPlugin(tp_size=2, pp_size=2, ep_size={}, "
+      "zero_stage=2)\n";
+  const auto moe = [&](const std::string& ep) {
+    return plan_from(replaced(plugin, "{}", ep), {.devices = 16, .devices_per_node = 8}).choices;
+  };
+  CHECK(moe("4").ep == 4);
+  CHECK(moe("4").zero == 1);  // it sets 2 aside
+  CHECK_FALSE(moe("4").overlap);
+  CHECK_THROWS_WITH(moe("2"), Contains("moe_dp_outside=True: ranks count through ep, then pp"));
 }
 
 TEST_CASE("a name that the framework does not have is told, one that is a slip is refused") {
@@ -229,7 +316,7 @@ TEST_CASE("a TOML file of torchtitan is a plan, with its defaults") {
   CHECK_THROWS_WITH(plan_from(kTorchtitanFile), Contains("no file says them; give --model"));
   const ImportedPlan plan = plan_from(kTorchtitanFile, {.layers = 80});
   CHECK(plan.software == "fsdp2");
-  CHECK(plan.model_name == "llama3-70B");
+  CHECK(plan.model_name == "llama3.1-70B");
   // 82 layers with embedding and head, in 8 chunks: 11 + 11 + 10 x 6, one less at both ends.
   // Weights stay gathered between forward and backward where there is a pipeline.
   CHECK(plan.choices_text ==
@@ -242,7 +329,7 @@ TEST_CASE("a TOML file of torchtitan is a plan, with its defaults") {
       plan_from(replaced(kTorchtitanFile, "Interleaved1F1B", "ZBVZeroBubble"), wishes),
       Contains("f: line 18: parallelism.pipeline_parallel_schedule ZBVZeroBubble"));
   CHECK_THROWS_WITH(plan_from(replaced(kTorchtitanFile, "mode = \"full\"", ""), wishes),
-                    Contains("plans do not recompute every 2-th layer"));
+                    Contains("plans do not recompute one layer of every 2"));
   CHECK(plan_from(
             replaced(kTorchtitanFile, "\"full\"", "\"selective\"\nselective_ac_option = \"op\""),
             wishes)
