@@ -6,6 +6,10 @@ a folder and prints the command):
 
     python3 tools/target_names.py megatron-lm core_v0.16.1 --source MEGATRON-LM-CHECKOUT
     python3 tools/target_names.py deepspeed 0.19.8
+
+With --drift, where another version is installed (or SOURCE is a checkout of one), it writes nothing
+and says which names that version has beside those of the file, has no more, or reads as another type
+or from other choices.
 """
 
 import argparse
@@ -15,7 +19,9 @@ import enum
 import json
 import os
 import pathlib
+import re
 import sys
+import types
 import typing
 import unittest.mock
 
@@ -29,6 +35,28 @@ def choices_of(values):
     return [value if isinstance(value, str) else getattr(value, "name", value) for value in values]
 
 
+def type_text(annotation):
+    """"int" of Optional[int] and of "int | None"; so that a name's type can be compared."""
+    if isinstance(annotation, str):
+        text = re.sub(r"^(typing\.)?Optional\[(.*)\]$", r"\2", annotation.replace(" ", ""))
+        kinds = [kind for kind in text.split("|") if kind != "None"]
+        return "|".join(re.sub(r"\[.*", "", kind).rpartition(".")[2].lower() for kind in kinds)
+    if literal_choices(annotation):
+        return "choice"
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        inner = [one for one in typing.get_args(annotation) if one is not type(None)]
+        return "|".join(sorted({type_text(one) for one in inner}))
+    kind = typing.get_origin(annotation) or annotation
+    return "section" if dataclasses.is_dataclass(kind) else getattr(kind, "__name__", "any").lower()
+
+
+def about(annotation):
+    return {"type": type_text(annotation), "choices": literal_choices(annotation)}
+
+
+ANY = {"type": "any", "choices": None}
+
+
 def megatron_lm(source):
     sys.path.insert(0, source)
     from megatron.training import arguments
@@ -37,7 +65,9 @@ def megatron_lm(source):
     arguments.add_megatron_arguments(parser)
     names = {}
     for name, action in parser._option_string_actions.items():
-        names[name] = {"values": 0 if action.nargs == 0 else 1, "choices": choices_of(action.choices)}
+        kind = "flag" if action.nargs == 0 else getattr(action.type, "__name__", "str")
+        names[name] = {"values": 0 if action.nargs == 0 else 1, "type": kind,
+                       "choices": choices_of(action.choices)}
     return names
 
 
@@ -59,7 +89,7 @@ def dataclass_names(cls, prefix=""):
     for field in dataclasses.fields(cls):
         kind = hints[field.name]
         inner = [one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one)]
-        names[prefix + field.name] = {"choices": literal_choices(kind)}
+        names[prefix + field.name] = about(kind)
         for one in inner:
             names.update(dataclass_names(one, prefix + field.name + "."))
     return names
@@ -67,7 +97,10 @@ def dataclass_names(cls, prefix=""):
 
 def deepspeed(_):
     """Top-level keys have no class: they are the constants that runtime/config.py reads."""
-    from deepspeed.runtime import constants, precision_config
+    import inspect
+
+    from deepspeed.module_inject.auto_ep_config import AutoEPConfig
+    from deepspeed.runtime import config, constants, precision_config
     from deepspeed.runtime.tensor_parallel.config import TPTrainingConfig
     from deepspeed.runtime.zero import config as zero
     from deepspeed.runtime.zero import offload_config
@@ -75,21 +108,26 @@ def deepspeed(_):
     names = {}
     for key in ("TRAIN_BATCH_SIZE", "TRAIN_MICRO_BATCH_SIZE_PER_GPU", "GRADIENT_ACCUMULATION_STEPS",
                 "GRADIENT_CLIPPING", "COMMUNICATION_DATA_TYPE", "OPTIMIZER", "DATA_TYPES",
-                "STEPS_PER_PRINT"):
-        names[getattr(constants, key)] = {"choices": None}
+                "STEPS_PER_PRINT", "SEQ_PARALLEL_COMMUNICATION_DATA_TYPE"):
+        names[getattr(constants, key)] = ANY
     for key in ("type", "params", "params.lr"):
-        names[f"{constants.OPTIMIZER}.{key}"] = {"choices": None}
-    names[f"{constants.DATA_TYPES}.{constants.GRAD_ACCUM_DTYPE}"] = {"choices": None}
+        names[f"{constants.OPTIMIZER}.{key}"] = ANY
+    names[f"{constants.DATA_TYPES}.{constants.GRAD_ACCUM_DTYPE}"] = ANY
+    if '"sequence_parallel_size"' in inspect.getsource(config.DeepSpeedConfig):
+        names["sequence_parallel_size"] = ANY
+    names["expert_parallel"] = ANY
+    for name, of in dataclass_names(AutoEPConfig, "expert_parallel.").items():
+        if not name.startswith("expert_parallel._"):
+            names[name] = of
     parts = {"zero_optimization": zero.DeepSpeedZeroConfig,
              "zero_optimization.offload_optimizer": offload_config.DeepSpeedZeroOffloadOptimizerConfig,
              "bf16": precision_config.DeepSpeedBF16Config,
              "fp16": precision_config.DeepSpeedFP16Config,
              "tensor_parallel": TPTrainingConfig}
     for prefix, model in parts.items():
-        names[prefix] = {"choices": None}
+        names[prefix] = ANY
         for name, field in model.model_fields.items():
-            choices = literal_choices(field.annotation)
-            names[f"{prefix}.{field.alias or name}"] = {"choices": choices}
+            names[f"{prefix}.{field.alias or name}"] = about(field.annotation)
     return names
 
 
@@ -98,7 +136,7 @@ def torchtitan(_):
     from torchtitan.config import CompileConfig, ParallelismConfig, TrainingConfig
     from torchtitan.trainer import Trainer
 
-    names = {field.name: {"choices": None} for field in dataclasses.fields(Trainer.Config)}
+    names = {field.name: ANY for field in dataclasses.fields(Trainer.Config)}
     parts = {"training": TrainingConfig, "parallelism": ParallelismConfig, "compile": CompileConfig}
     for prefix, part in parts.items():
         for name, of in dataclass_names(part).items():
@@ -121,10 +159,10 @@ def nanotron(_):
     names = dataclass_names(config.Config)
     for name, of in dataclass_names(models_config.LlamaConfig).items():
         names[f"model.model_config.{name}"] = of
-    names["model.init_method.std"] = {"choices": None}
-    names["parallelism.pp_engine"] = {"choices": ["1f1b", "afab"]}
+    names["model.init_method.std"] = ANY
+    names["parallelism.pp_engine"] = {"type": "choice", "choices": ["1f1b", "afab"]}
     modes = [mode.name for mode in TensorParallelLinearMode]
-    names["parallelism.tp_mode"] = {"choices": modes}
+    names["parallelism.tp_mode"] = {"type": "choice", "choices": modes}
     return names
 
 
@@ -135,30 +173,42 @@ def accelerate(_):
 
     names = {}
     for cls in (config_args.BaseConfig, config_args.ClusterConfig):
-        names.update({field.name: {"choices": None} for field in dataclasses.fields(cls)})
+        names.update({field.name: ANY for field in dataclasses.fields(cls)})
     for action in launch.launch_command_parser()._actions:
         for section in ("fsdp", "parallelism_config"):
             if action.dest.startswith(section + "_"):
                 key = "fsdp_config" if section == "fsdp" else section
-                names[f"{key}.{action.dest}"] = {"choices": choices_of(action.choices)}
+                names[f"{key}.{action.dest}"] = {"type": getattr(action.type, "__name__", "str"),
+                                                 "choices": choices_of(action.choices)}
     return names
+
+
+def plugin_arguments(file, plugin):
+    """Arguments of a plugin and their types, by the source."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name == plugin:
+            init = next(f for f in node.body if getattr(f, "name", "") == "__init__")
+            return {arg.arg: {"type": type_text(ast.unparse(arg.annotation)), "choices": None}
+                    for arg in init.args.args if arg.arg != "self"}
+    sys.exit(f"{file}: has no {plugin}")
 
 
 def colossal_ai(source):
     """By the source: importing the plugins needs CUDA extensions."""
-    file = pathlib.Path(source) / "colossalai/booster/plugin/hybrid_parallel_plugin.py"
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.ClassDef) and node.name == "HybridParallelPlugin":
-            init = next(f for f in node.body if getattr(f, "name", "") == "__init__")
-            return {arg.arg: {"choices": None} for arg in init.args.args if arg.arg != "self"}
-    sys.exit(f"{file}: has no HybridParallelPlugin")
+    plugins = pathlib.Path(source) / "colossalai/booster/plugin"
+    names = plugin_arguments(plugins / "hybrid_parallel_plugin.py", "HybridParallelPlugin")
+    experts = "MoeHybridParallelPlugin"
+    for name, of in plugin_arguments(plugins / "moe_hybrid_parallel_plugin.py", experts).items():
+        names[f"{experts}.{name}"] = of
+    return names
 
 
 def class_fields(file, name):
     """Annotated names of a class, by the source."""
     for node in ast.parse(pathlib.Path(file).read_text()).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return [one.target.id for one in node.body if isinstance(one, ast.AnnAssign)]
+            return {one.target.id: {"type": type_text(ast.unparse(one.annotation)), "choices": None}
+                    for one in node.body if isinstance(one, ast.AnnAssign)}
     sys.exit(f"{file}: has no class {name}")
 
 
@@ -186,10 +236,10 @@ def megatron_bridge(source):
     names = {}
     for part, classes in parts.items():
         for file, name in classes:
-            for field in class_fields(file, name):
-                names[f"{part}.{field}" if part else field] = {"choices": None}
+            for field, of in class_fields(file, name).items():
+                names[f"{part}.{field}" if part else field] = of
     # A property of the data set's class.
-    names["dataset.seq_length"] = {"choices": None}
+    names["dataset.seq_length"] = ANY
     return names
 
 
@@ -218,18 +268,35 @@ def table_text(target, version, names):
     return json.dumps(head, indent=1)[:-2] + ',\n "names": {\n' + ",\n".join(lines) + "\n }\n}\n"
 
 
+def drift(before, after):
+    """Lines of what changed from one table of names to another."""
+    lines = [f"added {name}: {after[name]['type']}" for name in sorted(after.keys() - before.keys())]
+    lines += [f"removed {name}" for name in sorted(before.keys() - after.keys())]
+    for name in sorted(before.keys() & after.keys()):
+        for what in before[name]:
+            if before[name][what] != after[name][what]:
+                lines.append(f"re-typed {name}: {what} {before[name][what]} -> {after[name][what]}")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=sorted({name for name, _ in TARGETS}))
     parser.add_argument("version")
     parser.add_argument("--source", help="a checkout, for what is on no package index")
     parser.add_argument("--check", action="store_true", help="compare with the file instead")
+    parser.add_argument("--drift", action="store_true",
+                        help="say what another version changes, beside the file of VERSION")
     options = parser.parse_args()
     if (options.target, options.version) not in TARGETS:
         sys.exit(f"{options.target} {options.version}: no writer is for this version")
-    read = TARGETS[options.target, options.version]
-    text = table_text(options.target, options.version, read(options.source))
+    names = TARGETS[options.target, options.version](options.source)
+    text = table_text(options.target, options.version, names)
     file = DATA / f"{options.target}-{options.version}.json"
+    if options.drift:
+        lines = drift(json.loads(file.read_text())["names"], json.loads(text)["names"])
+        print("\n".join([*lines, f"{len(lines)} names differ from {file.name}"]))
+        return
     if options.check:
         if file.read_text() != text:
             sys.exit(f"{file.name}: the framework accepts other names than this file says")
