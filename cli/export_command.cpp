@@ -86,6 +86,7 @@ void export_plans(ExportOptions options, const Session& session) {
   require_writable(options);
   if (!options.asked.software) options.asked.software = target.software;
   const AskedSetting asked(options.asked, session);
+  options.asked.plan.plan = plan_for_target(target, options.asked, asked, session);
   export_one(options, target, asked, session);
 }
 

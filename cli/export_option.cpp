@@ -46,6 +46,16 @@ AskedExport::AskedExport(const SettingOptions& options, const AskedSetting& aske
     : decoder(read_decoder_file(options.plan.model, session.data)),
       setting{asked.model, asked.cluster, decoder, batch} {}
 
+std::string plan_for_target(const ExportTarget& target, const SettingOptions& options,
+                            const AskedSetting& asked, const Session& session) {
+  const AskedPlan form = asked_plan(options.plan, asked);
+  const auto* said = std::get_if<ShortForm>(&form);
+  if (!said) return options.plan.plan;
+  const AskedExport to_export(options, asked, said->batch, session);
+  const PlanChoices defaults = choices_of(asked.software.plan, said->batch.precision);
+  return to_text(carried_form(target, options.plan.plan, defaults, to_export.setting), defaults);
+}
+
 TargetSpace target_space(const ExportTarget& target, std::shared_ptr<const AskedExport> asked) {
   return {.recomputes = recomputes_of(target),
           .refuses =

@@ -25,6 +25,10 @@ struct AskedExport {
   const ExportSetting setting;
 };
 
+// The short form with what the target does where it says nothing; a plan file as it is named.
+std::string plan_for_target(const ExportTarget& target, const SettingOptions& options,
+                            const AskedSetting& asked, const Session& session);
+
 // What a search for the target chooses among. `asked` is kept by what comes back.
 TargetSpace target_space(const ExportTarget& target, std::shared_ptr<const AskedExport> asked);
 

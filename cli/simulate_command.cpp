@@ -185,6 +185,10 @@ void simulate_plans(SimulateOptions options, const Session& session) {
                           budget_from_options(options.budget, asked.cluster)};
   if (options.plans.size() > 1) return report_all(options, question, asked, session);
   options.asked.plan.plan = options.plans.front();
+  if (options.target) {
+    options.asked.plan.plan = plan_for_target(target_from_option("--target", *options.target),
+                                              options.asked, asked, session);
+  }
   const AskedPlan form = asked_plan(options.asked.plan, asked);
   const Plan plan = plan_for(form, options.asked.plan, asked.setting);
   require_precision(asked.cluster, plan.precision);

@@ -40,13 +40,38 @@ std::string accelerate_yaml(const Export& what) {
       "  parallelism_config_dp_replicate_size: {}\n"
       "  parallelism_config_dp_shard_size: {}\n"
       "  parallelism_config_tp_size: 1\n"
-      "  parallelism_config_cp_size: 1\n"
+      "  parallelism_config_cp_size: {}\n"
+      "{}"
       "rdzv_backend: static\n"
       "same_network: true\n"
       "use_cpu: false\n",
       *layer_class(what.setting.decoder->family), lower_text(choices.zero == 3),
       lower_text(choices.recompute.kind != Recompute::None), mixed, what.launch.nodes,
-      what.launch.world(), choices.dp / shard, shard);
+      what.launch.world(), choices.dp / shard, shard, choices.cp,
+      choices.cp > 1 ? "  parallelism_config_cp_comm_strategy: alltoall\n" : "");
+}
+
+// Where the sequence is cut, the tokens, those that follow them and their places become a device's
+// part of them.
+std::string micro_batch_lines(const Export& what) {
+  const std::int64_t count = microbatches_of(what.choices, what.setting.batch);
+  if (what.choices.cp == 1) {
+    return fmt::format(
+        "            loss = model(input_ids=tokens, labels=tokens).loss / {}\n"
+        "            accelerator.backward(loss)\n",
+        count);
+  }
+  return fmt::format(
+      "            labels = tokens.roll(-1, 1)\n"
+      "            places = torch.arange(SEQUENCE, device=tokens.device).repeat(len(tokens), 1)\n"
+      "            parts = [tokens, labels, places]\n"
+      "            with accelerator.maybe_context_parallel(\n"
+      "                buffers=parts, buffer_seq_dims=[1, 1, 1], no_restore_buffers=set(parts)\n"
+      "            ):\n"
+      "                loss = model(input_ids=tokens, labels=labels, shift_labels=labels,\n"
+      "                             position_ids=places).loss / {}\n"
+      "                accelerator.backward(loss)\n",
+      count);
 }
 
 // Each micro-batch's gradients are reduced, as ZeRO 2 and 3 do.
@@ -63,17 +88,18 @@ std::string accelerate_script(const Export& what) {
              "    model = AutoModelForCausalLM.from_config(config, attn_implementation=\"sdpa\")\n"
              "    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)\n"
              "    model, optimizer = accelerator.prepare(model, optimizer)\n"
-             "    random = torch.Generator().manual_seed(accelerator.process_index)\n"
+             "    # Devices that share a replica read the same samples.\n"
+             "    random = torch.Generator().manual_seed(accelerator.process_index // {3})\n"
              "    for step in range(STEPS):\n"
              "        for _ in range({1}):\n"
              "            tokens = batch(config.vocab_size, {0}, random).to(accelerator.device)\n"
-             "            loss = model(input_ids=tokens, labels=tokens).loss / {1}\n"
-             "            accelerator.backward(loss)\n"
+             "{2}"
              "        optimizer.step()\n"
              "        optimizer.zero_grad()\n"
              "        accelerator.print(step, {1} * loss.item(), flush=True)\n\n\n"
              "if __name__ == \"__main__\":\n    main()\n",
-             what.choices.microbatch, microbatches_of(what.choices, what.setting.batch));
+             what.choices.microbatch, microbatches_of(what.choices, what.setting.batch),
+             micro_batch_lines(what), what.choices.cp);
 }
 
 std::string accelerate_words(const LaunchShape& launch) {
@@ -94,6 +120,20 @@ std::vector<ExportedFile> write_accelerate(const Export& what) {
   files.push_back({"train.py", accelerate_script(what)});
   files.push_back(hugging_face_config(what));
   return files;
+}
+
+// A ring cuts the sequence into two pieces for each device.
+void check_accelerate_context(Refusals& refusals, const PlanChoices& choices,
+                              const ExportSetting& setting) {
+  check_cut_family(refusals, choices, setting);
+  if (choices.cp == 1 || setting.batch.sequence % (2 * choices.cp) == 0) return;
+  refuse(refusals, "cp", std::to_string(choices.cp),
+         fmt::format("2 x cp must divide the sequence of {}", setting.batch.sequence));
+}
+
+void check_accelerate_shard(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  if (choices.dp == 1 || choices.shard.value_or(choices.dp) > 1) return;
+  refuse(refusals, "shard", "1", "dp_replicate_size above 1 comes with dp_shard_size above 1");
 }
 
 void check_accelerate_bucket(Refusals& refusals, const PlanChoices& choices,
@@ -125,11 +165,15 @@ TargetWriter accelerate_writer() {
                         .kernels = {KernelSet::Eager},
                         .tensor = false,
                         .pipeline = false,
+                        .why_no_experts = "FSDP shares experts out as other weights are, by ZeRO",
+                        .contexts = {Context::Ring},
                         .zero = {2, 3},
                         .zero_with_pipeline = {},
                         .shard_with = {2, 3},
                         .recomputes = {Recompute::None, Recompute::Uniform}},
-          .rules = {{"bucket", check_accelerate_bucket}},
+          .rules = {{"context", check_accelerate_context},
+                    {"shard", check_accelerate_shard},
+                    {"bucket", check_accelerate_bucket}},
           .check_model = check_hugging_face_model,
           .write = write_accelerate,
           .start = launch_command,

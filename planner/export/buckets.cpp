@@ -51,7 +51,7 @@ Bytes all_weights(const ExportSetting& setting) {
 void check_bucket_is_layer(Refusals& refusals, const PlanChoices& choices,
                            const ExportSetting& setting) {
   const Bytes layer = layer_weights(choices, setting), bucket = bucket_of(choices);
-  if (choices.dp == 1 || (layer <= bucket && bucket < layer * 2)) return;
+  if (repeated_weights(choices) == 1 || (layer <= bucket && bucket < layer * 2)) return;
   refuse(refusals, "bucket", to_text(bucket),
          fmt::format("it gathers and reduces layer by layer: expected at least the {} B of a "
                      "layer's weights and less than those of two",

@@ -122,6 +122,7 @@ TargetWriter executor_writer() {
                         .heads = HeadRule::Uneven,
                         .tensor_forms = true,
                         .experts = true,
+                        .why_no_capacity = "",
                         .contexts = {Context::Ring, Context::Ulysses, Context::DoubleRing,
                                      Context::RingSelfAttention},
                         .heads_in_ring = true,

@@ -133,7 +133,8 @@ std::vector<RecomputeChoice> recomputes_of(const ExportTarget& target) {
 std::optional<Bytes> own_bucket(const ExportTarget& target, const PlanChoices& choices,
                                 const ExportSetting& setting) {
   const TargetWriter& writer = writer_of(target);
-  return writer.bucket && choices.dp > 1 ? writer.bucket(choices, setting) : std::nullopt;
+  return writer.bucket && repeated_weights(choices) > 1 ? writer.bucket(choices, setting)
+                                                        : std::nullopt;
 }
 
 std::optional<std::vector<std::int64_t>> own_layers(const ExportTarget& target,

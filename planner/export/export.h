@@ -68,6 +68,11 @@ bool is_refused(const ExportTarget& target, std::string_view key, const PlanChoi
 PlanChoices carried_defaults(const ExportTarget& target, const PlanChoices& choices,
                              const ExportSetting& setting);
 
+// The choices of a short form: what it leaves out is what the target does, else as `defaults` have
+// it. Throws InputError as parse_plan_choices does.
+PlanChoices carried_form(const ExportTarget& target, std::string_view text,
+                         const PlanChoices& defaults, const ExportSetting& setting);
+
 // The least changes of choices that can be carried, one for each way to recompute where that has to
 // change: refused keys have what the target has instead. Empty: what is refused is not a choice,
 // such as the model.

@@ -1,7 +1,9 @@
 #include "planner/export/hugging_face.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "planner/export/launch.h"
@@ -10,7 +12,7 @@
 namespace meshwright {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kLayerClasses = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kLayerClasses = {{
     {"gpt2", "GPT2Block"},
     {"gpt_neox", "GPTNeoXLayer"},
     {"opt", "OPTDecoderLayer"},
@@ -21,7 +23,15 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kLayerCl
     {"qwen3", "Qwen3DecoderLayer"},
     {"gemma", "GemmaDecoderLayer"},
     {"phi3", "Phi3DecoderLayer"},
+    {"mixtral", "MixtralDecoderLayer"},
+    {"qwen2_moe", "Qwen2MoeDecoderLayer"},
+    {"qwen3_moe", "Qwen3MoeDecoderLayer"},
+    {"deepseek_v2", "DeepseekV2DecoderLayer"},
+    {"deepseek_v3", "DeepseekV3DecoderLayer"},
 }};
+
+constexpr std::array<std::string_view, 8> kCutFamilies = {
+    "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "mixtral", "qwen3_moe"};
 
 }  // namespace
 
@@ -29,7 +39,20 @@ void check_hugging_face_model(Refusals& refusals, const DecoderSpec& model,
                               const ExportSetting& setting) {
   if (!model.has_head) refuse(refusals, "model", "no head", "it trains language models");
   if (!layer_class(setting.decoder->family)) {
-    refuse(refusals, "model", setting.decoder->family, "plans with experts are not written yet");
+    refuse(refusals, "model", setting.decoder->family, "the class of its layers is not known");
+  }
+}
+
+void check_cut_family(Refusals& refusals, const PlanChoices& choices,
+                      const ExportSetting& setting) {
+  if (choices.cp == 1 || !setting.decoder) return;
+  const std::string value = std::to_string(choices.cp);
+  if (std::ranges::find(kCutFamilies, setting.decoder->family) == kCutFamilies.end()) {
+    refuse(refusals, "cp", value,
+           fmt::format("it cuts sequences of {}, not of {}", fmt::join(kCutFamilies, ", "),
+                       setting.decoder->family));
+  } else if (setting.decoder->spec.window) {
+    refuse(refusals, "cp", value, "it leaves a window of the model out");
   }
 }
 

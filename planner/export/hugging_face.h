@@ -15,6 +15,10 @@ ExportedFile hugging_face_config(const Export& what);
 // The class of the model's layers, which software wraps: "LlamaDecoderLayer". None: not known.
 std::optional<std::string> layer_class(std::string_view family);
 
+// Whether software may cut the sequences of a family's models: their attention is the library's own
+// self_attn, without a mask of the model's, and positions are rotary.
+void check_cut_family(Refusals& refusals, const PlanChoices& choices, const ExportSetting& setting);
+
 // "torch.bfloat16"
 std::string_view torch_type(Precision precision);
 

@@ -6,6 +6,7 @@
 
 #include "planner/export/target.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
 namespace {
@@ -29,8 +30,7 @@ void check_precision(Refusals& refusals, const Abilities& able, const PlanChoice
 void check_cut_sequence(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                         const ExportSetting&) {
   if (choices.cp == 1 || !able.contexts.empty()) return;
-  refuse(refusals, "cp", std::to_string(choices.cp),
-         "it has no word for attention over a sequence that is cut");
+  refuse(refusals, "cp", std::to_string(choices.cp), std::string(able.why_no_contexts));
 }
 
 void check_heads_in_context(Refusals& refusals, const PlanChoices& choices,
@@ -65,11 +65,24 @@ void check_context(Refusals& refusals, const Abilities& able, const PlanChoices&
 
 void check_experts(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
                    const ExportSetting& setting) {
+  const std::int64_t experts = size_of_dim(setting.model, "experts");
+  const std::int64_t parts = choices.ep * expert_tensor_degree(choices);
+  const auto refuse_ep = [&](std::string reason) {
+    refuse(refusals, "ep", std::to_string(choices.ep), std::move(reason));
+  };
+  if (choices.capacity && !able.why_no_capacity.empty()) {
+    refuse(refusals, "capacity", fmt::format("{}", *choices.capacity),
+           std::string(able.why_no_capacity));
+  }
   if (choices.ep == 1) return;
-  const bool has_experts = setting.decoder && setting.decoder->spec.experts;
-  if (able.experts && has_experts) return;
-  refuse(refusals, "ep", std::to_string(choices.ep),
-         able.experts ? "the model has no experts" : "plans with experts are not written yet");
+  if (!able.experts) return refuse_ep(std::string(able.why_no_experts));
+  if (experts == 0) return refuse_ep("the model has no experts");
+  if (experts % choices.ep != 0) {
+    refuse_ep(fmt::format("it must divide the {} experts", experts));
+  } else if (choices.dp * choices.tp % parts != 0) {
+    refuse_ep(
+        fmt::format("etp x ep = {} must divide dp x tp = {}", parts, choices.dp * choices.tp));
+  }
 }
 
 void check_tensor(Refusals& refusals, const Abilities& able, const PlanChoices& choices,
@@ -263,18 +276,30 @@ struct KeyCheck {
 };
 // In the order in which a search decides keys.
 constexpr std::array<KeyCheck, 24> kKeyChecks = {{
-    {"precision", check_precision}, {"kernels", check_kernels},
-    {"gradients", check_gradients}, {"cp", check_cut_sequence},
-    {"context", check_context},     {"ep", check_experts},
-    {"tp", check_tensor},           {"tensor", check_tensor_form},
-    {"summa", check_nothing},       {"pp", check_pipeline},
-    {"place", check_place},         {"sequence_parallel", check_sequence},
-    {"schedule", check_schedule},   {"virtual_stages", check_chunks},
-    {"layers", check_layers},       {"recompute", check_recompute},
-    {"rerun_all", check_rerun},     {"offload", check_offload},
-    {"zero", check_zero},           {"shard", check_shard},
-    {"overlap", check_overlap},     {"reshard", check_reshard},
-    {"prefetch", check_prefetch},   {"bucket", check_nothing},
+    {"precision", check_precision},
+    {"kernels", check_kernels},
+    {"gradients", check_gradients},
+    {"cp", check_cut_sequence},
+    {"context", check_context},
+    {"tp", check_tensor},
+    {"tensor", check_tensor_form},
+    {"summa", check_nothing},
+    {"pp", check_pipeline},
+    {"place", check_place},
+    {"sequence_parallel", check_sequence},
+    {"ep", check_experts},
+    {"schedule", check_schedule},
+    {"virtual_stages", check_chunks},
+    {"layers", check_layers},
+    {"recompute", check_recompute},
+    {"rerun_all", check_rerun},
+    {"offload", check_offload},
+    {"zero", check_zero},
+    {"shard", check_shard},
+    {"overlap", check_overlap},
+    {"reshard", check_reshard},
+    {"prefetch", check_prefetch},
+    {"bucket", check_nothing},
 }};
 
 }  // namespace

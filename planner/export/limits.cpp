@@ -82,6 +82,7 @@ std::vector<std::string> limits_of(const ExportTarget& target) {
     lines.push_back(fmt::format("cp with context {}{}", fmt::join(words_of(able.contexts), ", "),
                                 able.heads_in_ring ? ", ulysses=N" : ""));
   }
+  if (able.experts) lines.push_back("ep: experts are shared out");
   return lines;
 }
 

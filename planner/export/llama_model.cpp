@@ -4,12 +4,12 @@
 
 namespace meshwright {
 
-void check_llama_model(Refusals& refusals, const DecoderSpec& model, const ExportSetting& setting) {
+void check_llama_layers(Refusals& refusals, const DecoderSpec& model, const ExportSetting& setting,
+                        std::string_view reason) {
   const auto refuse_if = [&](bool differs, std::string what) {
-    if (differs) refuse(refusals, "model", std::move(what), "it builds llama's layers alone");
+    if (differs) refuse(refusals, "model", std::move(what), std::string(reason));
   };
   refuse_if(!model.has_head, "no head");
-  refuse_if(model.experts.has_value(), "experts");
   refuse_if(model.latent.has_value(), "latent attention");
   refuse_if(model.parallel_residual || !model.norm_first || !model.final_norm,
             "another order of norms and sums");
@@ -18,18 +18,27 @@ void check_llama_model(Refusals& refusals, const DecoderSpec& model, const Expor
             "other positions than rotary");
   refuse_if(!model.gated || model.function != Function::Silu, "another feed-forward");
   refuse_if(model.qkv_bias || model.output_bias || model.ffn_bias, "biases");
-  refuse_if(model.qk_norm, "norms of queries and keys");
   refuse_if(model.embedding_norm || model.embedding_scale || model.embedding_width != model.hidden,
             "a changed embedding");
   refuse_if(model.attention_dropout + model.residual_dropout + model.embedding_dropout > 0,
             "dropout");
   refuse_if(model.window && *model.window < setting.batch.sequence, "a window");
-  refuse_if(model.heads * model.head_size != model.hidden,
-            fmt::format("heads of {} entries", model.head_size));
   if (const auto* rope = std::get_if<RopeAttributes>(&model.positions)) {
     refuse_if(rope->rotated != model.head_size, "heads that turn in part");
     refuse_if(!rope->scaling.empty() && rope->scaling != "llama3", "rope scaling " + rope->scaling);
   }
+}
+
+void check_llama_model(Refusals& refusals, const DecoderSpec& model, const ExportSetting& setting) {
+  constexpr std::string_view kReason = "it builds llama's layers alone";
+  const auto refuse_if = [&](bool differs, std::string what) {
+    if (differs) refuse(refusals, "model", std::move(what), std::string(kReason));
+  };
+  check_llama_layers(refusals, model, setting, kReason);
+  refuse_if(model.experts.has_value(), "experts");
+  refuse_if(model.qk_norm, "norms of queries and keys");
+  refuse_if(model.heads * model.head_size != model.hidden,
+            fmt::format("heads of {} entries", model.head_size));
 }
 
 const RopeAttributes& rope_of(const DecoderSpec& model) {

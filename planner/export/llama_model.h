@@ -8,6 +8,10 @@ namespace meshwright {
 // positions, gated silu, no biases.
 void check_llama_model(Refusals& refusals, const DecoderSpec& model, const ExportSetting& setting);
 
+// Of these, what llama's relatives have too, whatever experts, norms of queries and size of heads.
+void check_llama_layers(Refusals& refusals, const DecoderSpec& model, const ExportSetting& setting,
+                        std::string_view reason);
+
 // Rotary positions of such a model.
 const RopeAttributes& rope_of(const DecoderSpec& model);
 

@@ -5,6 +5,7 @@
 #include "planner/export/launch.h"
 #include "planner/export/megatron_model.h"
 #include "planner/export/quoting.h"
+#include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
 namespace {
@@ -39,6 +40,20 @@ void add_bridge_positions(FieldLines& fields, const DecoderSpec& model) {
   }
 }
 
+void add_bridge_experts(FieldLines& fields, const ExpertsSpec& experts) {
+  fields.set("num_moe_experts", experts.experts);
+  fields.set("moe_router_topk", experts.choices);
+  fields.set("moe_ffn_hidden_size", experts.width);
+  fields.set("moe_router_pre_softmax", !experts.router.renormalize);
+  if (experts.shared_width) {
+    fields.set("moe_shared_expert_intermediate_size", *experts.shared_width);
+  }
+  // The plan's loss has no term that balances experts.
+  fields.set("moe_router_load_balancing_type", "\"none\"");
+  fields.set("moe_token_dispatcher_type", "\"alltoall\"");
+  fields.set("moe_grouped_gemm", true);
+}
+
 std::string bridge_model(const Export& what) {
   const DecoderSpec& model = what.model;
   FieldLines fields("    model.");
@@ -61,6 +76,7 @@ std::string bridge_model(const Export& what) {
   fields.set("share_embeddings_and_output_weights", model.tied);
   fields.set("attention_dropout", number_text(model.attention_dropout));
   fields.set("hidden_dropout", number_text(model.residual_dropout));
+  if (model.experts) add_bridge_experts(fields, *model.experts);
   fields.set("cross_entropy_loss_fusion", false);
   fields.set("attention_backend", what.choices.kernels == KernelSet::Unfused ? "AttnBackend.unfused"
                                                                              : "AttnBackend.flash");
@@ -92,6 +108,10 @@ std::string bridge_parallel(const Export& what) {
       fields.set("hierarchical_context_parallel_sizes",
                  fmt::format("[{}, {}]", context.heads, context.ring));
     }
+  }
+  if (what.model.experts) {
+    fields.set("expert_model_parallel_size", choices.ep);
+    fields.set("expert_tensor_parallel_size", expert_tensor_degree(choices));
   }
   fields.set("sequence_parallel", choices.sequence_parallel && choices.tp > 1);
   if (choices.virtual_stages > 1) {
@@ -192,18 +212,9 @@ std::vector<ExportedFile> write_megatron_bridge(const Export& what) {
   return files;
 }
 
-void check_bridge_model(Refusals& refusals, const DecoderSpec& model,
-                        const ExportSetting& setting) {
-  check_megatron_model(refusals, model, setting);
-  if (model.experts) {
-    refuse(refusals, "model", "experts", "plans with experts are not written yet");
-  }
-}
-
 Abilities bridge_abilities() {
   Abilities abilities = megatron_abilities();
   abilities.zero = {0, 1};
-  abilities.experts = false;
   return abilities;
 }
 
@@ -213,7 +224,7 @@ TargetWriter megatron_bridge_writer() {
   return {.target = {"megatron-bridge", "0.3.1", "megatron-core", "a recipe in Python"},
           .abilities = bridge_abilities(),
           .rules = megatron_rules(),
-          .check_model = check_bridge_model,
+          .check_model = check_megatron_model,
           .write = write_megatron_bridge,
           .start = launch_command,
           .notes = megatron_notes,

@@ -70,10 +70,12 @@ void check_megatron_experts(Refusals& refusals, const DecoderSpec& model) {
   }
 }
 
-void check_megatron_capacity(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
-  if (!choices.capacity) return;
-  refuse(refusals, "capacity", fmt::format("{}", *choices.capacity),
-         "it counts a capacity for each device and not for each sequence");
+// Its groups of experts go through all devices of a stage, those of cp too; a plan's through tp and
+// dp.
+void check_megatron_groups(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  if (choices.ep == 1 || choices.cp == 1) return;
+  refuse(refusals, "ep", std::to_string(choices.ep),
+         "with cp above 1 its devices of cp share experts out before replicas do");
 }
 
 void check_expert_sequence(Refusals& refusals, const PlanChoices& choices,
@@ -197,7 +199,7 @@ std::vector<Rule> megatron_rules() {
   return {{"context", check_megatron_context},
           {"schedule", check_interleaved_rounds},
           {"zero", check_megatron_offload},
-          {"ep", check_megatron_capacity},
+          {"ep", check_megatron_groups},
           {"sequence_parallel", check_expert_sequence},
           {"zero", check_expert_state},
           {"overlap", check_fsdp_overlap},
@@ -212,6 +214,7 @@ Abilities megatron_abilities() {
       .orders = {RankOrder::TensorDataPipeline, RankOrder::TensorPipelineData},
       .heads = HeadRule::DividedOrDivides,
       .experts = true,
+      .why_no_capacity = "it counts a capacity for each device and not for each sequence",
       .contexts = {Context::Ring, Context::Ulysses},
       .heads_in_ring = true,
       .schedules = {Schedule::OneForwardOneBackward, Schedule::Interleaved},

@@ -197,6 +197,7 @@ TargetWriter nanotron_writer() {
   return {.target = {"nanotron", "0.4", "megatron-core", "its YAML file"},
           .abilities = {.precisions = {Precision::BF16, Precision::FP32},
                         .kernels = {KernelSet::Eager},
+                        .why_no_experts = "none of this version's models has experts",
                         .schedules = {Schedule::OneForwardOneBackward, Schedule::GPipe},
                         .any_layers = true,
                         .zero = {0, 1},

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "planner/export/target.h"
@@ -32,6 +34,12 @@ void drop_context(PlanChoices& c) {
   c.place.clear();
 }
 
+void drop_experts(PlanChoices& c) {
+  c.ep = 1;
+  c.etp.reset();
+  c.capacity.reset();
+}
+
 // Other values of a key that do not depend on the target, in the order in which they are tried.
 struct OtherValue {
   std::string_view key;
@@ -45,6 +53,9 @@ constexpr OtherValue kOtherValues[] = {
     {"context", [](PlanChoices& c) { set_context(c, Context::Ring); }},
     {"context", [](PlanChoices& c) { set_context(c, Context::Ulysses); }},
     {"context", drop_context},
+    {"ep", [](PlanChoices& c) { c.etp.reset(); }},
+    {"ep", [](PlanChoices& c) { c.etp = 1; }},
+    {"ep", drop_experts},
     {"pp", drop_pipeline},
     {"place", [](PlanChoices& c) { c.place.clear(); }},
     {"sequence_parallel", [](PlanChoices& c) { c.sequence_parallel = !c.sequence_parallel; }},
@@ -111,6 +122,10 @@ std::vector<PlanChoices> other_values(std::string_view key, const PlanChoices& f
   return others;
 }
 
+// Keys that people leave to the target.
+constexpr std::string_view kSilentKeys[] = {"kernels", "gradients", "rerun_all",
+                                            "overlap", "reshard",   "prefetch"};
+
 // Where another number of replicas no longer divides the batch, micro-batches become smaller.
 bool fit_batch(PlanChoices& choices, const BatchChoice& batch) {
   if (batch.global_batch % choices.dp != 0) return false;
@@ -125,8 +140,7 @@ PlanChoices carried_defaults(const ExportTarget& target, const PlanChoices& choi
                              const ExportSetting& setting) {
   const TargetWriter& writer = writer_of(target);
   PlanChoices carried = choices;
-  for (const std::string_view key :
-       {"kernels", "gradients", "rerun_all", "overlap", "reshard", "prefetch"}) {
+  for (const std::string_view key : kSilentKeys) {
     // Where it matters: with replicas that share all state out, and layers that are run again.
     PlanChoices asked = carried;
     asked.dp = 2;
@@ -145,6 +159,35 @@ PlanChoices carried_defaults(const ExportTarget& target, const PlanChoices& choi
     }
   }
   return carried;
+}
+
+PlanChoices carried_form(const ExportTarget& target, std::string_view text,
+                         const PlanChoices& defaults, const ExportSetting& setting) {
+  PlanChoices choices = parse_plan_choices(text, defaults);
+  const std::string keys = fmt::format(",{}", text);
+  const auto says = [&](std::string_view key) {
+    return keys.find(fmt::format(",{}=", key)) != keys.npos;
+  };
+  const auto is_free = [&](std::string_view key, const PlanChoices& one) {
+    return !is_refused(target, key, one, setting);
+  };
+  for (const std::string_view key : kSilentKeys) {
+    if (says(key) || is_free(key, choices)) continue;
+    const auto others = other_values(key, choices, writer_of(target), setting);
+    const auto other =
+        std::ranges::find_if(others, [&](const PlanChoices& one) { return is_free(key, one); });
+    if (other != others.end()) choices = *other;
+  }
+  if (!says("layers")) {
+    if (auto layers = own_layers(target, choices, setting)) choices.layers = std::move(*layers);
+  }
+  if (!says("bucket")) {
+    if (const auto bucket = own_bucket(target, choices, setting)) {
+      choices.bucket = *bucket;
+      choices.bucket_per_replica = Bytes();
+    }
+  }
+  return choices;
 }
 
 std::vector<PlanChoices> nearest_carried(const ExportTarget& target, const PlanChoices& choices,

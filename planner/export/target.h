@@ -34,10 +34,13 @@ struct Abilities {
   std::vector<RankOrder> orders = {RankOrder::TensorDataPipeline};  // empty: any place
   HeadRule heads = HeadRule::Divided;
   bool tensor = true, pipeline = true;
-  bool tensor_forms = false;           // along two and three axes
-  bool experts = false;                // shared out
-  std::vector<Context> contexts = {};  // ways to cut the sequence
-  bool heads_in_ring = false;          // some of cp by heads, the others in a ring
+  bool tensor_forms = false;  // along two and three axes
+  bool experts = false;       // shared out
+  std::string_view why_no_experts = "it does not share experts out";
+  std::string_view why_no_capacity = "its experts take every token";  // empty: they may have one
+  std::vector<Context> contexts = {};                                 // ways to cut the sequence
+  std::string_view why_no_contexts = "it has no word for attention over a sequence that is cut";
+  bool heads_in_ring = false;  // some of cp by heads, the others in a ring
   SequenceSplit sequence = SequenceSplit::Chosen;
   std::vector<Schedule> schedules = {Schedule::OneForwardOneBackward};
   bool any_chunks = false;  // several a stage without interleaving

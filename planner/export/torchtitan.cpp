@@ -7,6 +7,8 @@
 #include "planner/export/launch.h"
 #include "planner/export/llama_model.h"
 #include "planner/export/quoting.h"
+#include "planner/export/titan_model.h"
+#include "simulator/choices/stage_axes.h"
 
 // Two writers: 0.3.0 is configured by a Python function, 0.2.2 by a TOML file. Both have the same
 // fields.
@@ -87,77 +89,11 @@ std::vector<TitanField> titan_fields(const Export& what, std::string_view head) 
        quoted_text(choices.zero == 3 ? "always" : "never")},
       {"parallelism", "tensor_parallel_degree", number(choices.tp)},
       {"parallelism", "context_parallel_degree", number(choices.cp)}};
+  if (what.model.experts) {
+    fields.push_back({"parallelism", "expert_parallel_degree", number(choices.ep)});
+  }
   add_titan_pipeline(fields, what, head);
   return fields;
-}
-
-std::string rope_scaling_text(const RopeAttributes& rope) {
-  if (rope.scaling.empty()) return "scaling=\"none\"";
-  return fmt::format(
-      "scaling=\"llama\", scaling_factor={}, low_freq_factor={}, high_freq_factor={},\n"
-      "                original_max_position_embeddings={}",
-      number_text(rope.factor), number_text(rope.low_factor), number_text(rope.high_factor),
-      rope.original_positions);
-}
-
-constexpr std::string_view kTitanImports =
-    "from torchtitan.components.loss import CrossEntropyLoss\n"
-    "from torchtitan.components.optimizer import default_adamw\n"
-    "from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC\n"
-    "from torchtitan.distributed.pipeline_parallel import pipeline_llm\n"
-    "from torchtitan.hf_datasets.text_datasets import HuggingFaceTextDataLoader\n"
-    "from torchtitan.models.common import ComplexRoPE, Embedding, Linear, RMSNorm\n"
-    "from torchtitan.models.llama3 import (\n"
-    "    _EMBEDDING_INIT,\n"
-    "    _NORM_INIT,\n"
-    "    _build_llama3_layers,\n"
-    "    _output_linear_init,\n"
-    ")\n"
-    "from torchtitan.models.llama3.model import Llama3Model\n"
-    "from torchtitan.models.llama3.parallelize import parallelize_llama\n"
-    "from torchtitan.models.llama3.state_dict_adapter import Llama3StateDictAdapter\n"
-    "from torchtitan.protocols.model_spec import ModelSpec\n"
-    "from torchtitan.trainer import Trainer\n";
-
-// Queries, keys and values are apart, as the plan has them: what is kept counts products.
-std::string titan_model_text(const Export& what) {
-  const DecoderSpec& model = what.model;
-  const RopeAttributes& rope = rope_of(model);
-  return fmt::format(
-      "def model():\n"
-      "    dim, vocabulary, eps = {0}, {1}, {2}\n"
-      "    layers = _build_llama3_layers(\n"
-      "        n_layers={3},\n"
-      "        dim=dim,\n"
-      "        n_heads={4},\n"
-      "        n_kv_heads={5},\n"
-      "        hidden_dim={6},\n"
-      "        fuse_qkv=False,\n"
-      "        rope=ComplexRoPE.Config(\n"
-      "            dim={7}, max_seq_len={8}, theta={9},\n"
-      "            {10},\n"
-      "        ),\n"
-      "        attn_backend=\"flex\",\n"
-      "    )\n"
-      "    for layer in layers:\n"
-      "        layer.attention_norm.eps = layer.ffn_norm.eps = eps\n"
-      "    return Llama3Model.Config(\n"
-      "        dim=dim,\n"
-      "        vocab_size=vocabulary,\n"
-      "        enable_weight_tying={11},\n"
-      "        tok_embeddings=Embedding.Config(\n"
-      "            num_embeddings=vocabulary, embedding_dim=dim, param_init=_EMBEDDING_INIT\n"
-      "        ),\n"
-      "        norm=RMSNorm.Config(normalized_shape=dim, eps=eps, param_init=_NORM_INIT),\n"
-      "        lm_head=Linear.Config(\n"
-      "            in_features=dim, out_features=vocabulary, "
-      "param_init=_output_linear_init(dim)\n"
-      "        ),\n"
-      "        layers=layers,\n"
-      "    )\n",
-      model.hidden, model.vocabulary, number_text(model.norm_attributes.epsilon), model.layers,
-      model.heads, model.kv_heads, model.ffn, model.head_size, what.setting.batch.sequence,
-      number_text(rope.theta), rope_scaling_text(rope), python_text(model.tied));
 }
 
 std::string_view titan_policy(const RecomputeChoice& recompute) {
@@ -166,23 +102,25 @@ std::string_view titan_policy(const RecomputeChoice& recompute) {
 }
 
 std::string titan_config_text(const Export& what, const std::string& name) {
+  const TitanFamily family = titan_family(what.model);
   std::string text = fmt::format(
       "def {}() -> Trainer.Config:\n"
       "    config = Trainer.Config(\n"
       "        model_spec=ModelSpec(\n"
-      "            name=\"llama3\",\n"
+      "            name=\"{}\",\n"
       "            flavor={},\n"
       "            model=model(),\n"
-      "            parallelize_fn=parallelize_llama,\n"
+      "            parallelize_fn={},\n"
       "            pipelining_fn=pipeline_llm,\n"
       "            post_optimizer_build_fn=None,\n"
-      "            state_dict_adapter=Llama3StateDictAdapter,\n"
+      "            state_dict_adapter={},\n"
       "        ),\n"
       "        loss=CrossEntropyLoss.Config(global_vocab_size={}),\n"
       "        optimizer=default_adamw(lr=3e-4),\n"
       "        dataloader=HuggingFaceTextDataLoader.Config(dataset=\"c4_test\"),\n"
       "    )\n",
-      name, quoted_text(what.setting.model.name), what.model.vocabulary);
+      name, family.name, quoted_text(what.setting.model.name), family.parallelize, family.adapter,
+      what.model.vocabulary);
   for (const TitanField& field : titan_fields(what, "lm_head")) {
     text += fmt::format("    config.{}.{} = {}\n", field.section, field.name, field.value);
   }
@@ -193,15 +131,6 @@ std::string titan_config_text(const Export& what, const std::string& name) {
   return text +
          "    config.training.disable_cuda_graphs = True\n"
          "    config.compile.enable = False\n    return config\n";
-}
-
-std::string commented(const std::string& text) {
-  std::string lines = "# ";
-  for (const char c : text) {
-    lines += c;
-    if (c == '\n') lines += "# ";
-  }
-  return lines + '\n';
 }
 
 NodeScript titan_script(const Export& what) {
@@ -220,9 +149,9 @@ std::vector<ExportedFile> write_titan_python(const Export& what) {
                      "The function of meshwright_config.py",
                      {"--module", "meshwright_config", "--config", name}}};
   std::vector<ExportedFile> files = launch_files(what, script);
-  files.push_back({"meshwright_config.py",
-                   commented(about_text(what)) + std::string(kTitanImports) + "\n\n" +
-                       titan_model_text(what) + "\n\n" + titan_config_text(what, name)});
+  files.push_back({"meshwright_config.py", comment_text(about_text(what)) + titan_imports(what) +
+                                               "\n\n" + titan_model_text(what) + "\n\n" +
+                                               titan_config_text(what, name)});
   return files;
 }
 
@@ -271,7 +200,7 @@ std::string toml_text(const Export& what) {
   if (products)
     fields.push_back({"activation_checkpoint", "selective_ac_option", quoted_text("op")});
   fields.push_back({"compile", "enable", "false"});
-  std::string text = commented(about_text(what));
+  std::string text = comment_text(about_text(what));
   for (const std::string_view section :
        {"model", "training", "parallelism", "activation_checkpoint", "compile"}) {
     text += fmt::format("\n[{}]\n", section);
@@ -315,6 +244,22 @@ void check_titan_ddp(Refusals& refusals, const PlanChoices& choices, const Expor
          fmt::format("without ZeRO a bucket is {}", to_text(ddp_bucket(setting))));
 }
 
+void check_titan_experts(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  const std::int64_t etp = expert_tensor_degree(choices);
+  if (etp == (choices.ep > 1 ? 1 : choices.tp)) return;
+  refuse(refusals, "etp", std::to_string(etp),
+         choices.ep > 1 ? "experts that it shares out are whole: etp=1"
+                        : "experts that it does not share out are split over tp");
+}
+
+// Experts are shared out among the replicas that share state out.
+void check_titan_owners(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
+  const std::int64_t owners = choices.zero > 0 ? choices.shard.value_or(choices.dp) : 1;
+  if (owners * choices.tp % choices.ep == 0) return;
+  refuse(refusals, "ep", std::to_string(choices.ep),
+         fmt::format("it must divide the {} devices that share state out", owners * choices.tp));
+}
+
 void check_titan_replicas(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
   if (choices.zero > 0 || choices.dp == 1 || choices.tp * choices.pp == 1) return;
   refuse(refusals, "zero", "0", "replicas of split models are sharded: ZeRO 2 or 3");
@@ -333,12 +278,19 @@ std::vector<std::string> titan_notes(const Export& what) {
   if (what.choices.zero == 2) {
     notes.push_back("ZeRO 2 is FSDP that keeps weights whole from the forward to the backward.");
   }
+  if (what.choices.ep > 1) {
+    notes.push_back("The experts of a layer are gathered apart from its other weights.");
+  }
   return notes;
 }
 
 Abilities titan_abilities() {
   return {.precisions = {Precision::BF16, Precision::FP32},
           .kernels = {KernelSet::Eager},
+          .why_no_experts = "its llama 3.1 has no experts",
+          .why_no_contexts =
+              "it gathers all keys and values at once (flex_cp_allgather, or allgather whatever "
+              "context_parallel_rotate_method says), which plans have no word for",
           .schedules = {Schedule::OneForwardOneBackward, Schedule::GPipe, Schedule::Interleaved},
           .any_layers = true,
           .zero = {0, 2, 3},
@@ -350,13 +302,17 @@ Abilities titan_abilities() {
 }  // namespace
 
 TargetWriter torchtitan_writer() {
+  Abilities abilities = titan_abilities();
+  abilities.experts = true;
   return {.target = {"torchtitan", "0.3.0", "fsdp2", "a Python module with a Trainer.Config"},
-          .abilities = titan_abilities(),
+          .abilities = std::move(abilities),
           .rules = {{"tp", check_vocabulary_divides},
                     {"pp", check_tied_in_stage},
+                    {"ep", check_titan_experts},
+                    {"shard", check_titan_owners},
                     {"schedule", check_interleaved_rounds},
                     {"bucket", check_titan_bucket}},
-          .check_model = check_llama_model,
+          .check_model = check_titan_model,
           .write = write_titan_python,
           .start = start_titan,
           .notes = titan_notes,

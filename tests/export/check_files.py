@@ -91,6 +91,7 @@ def check_megatron_context(kind, sizes, facts):
     heads, ring = facts["heads_shared"], facts["ring"]
     words = {(False, False): None, (False, True): "p2p", (True, False): "a2a", (True, True): "a2a+p2p"}
     expect("cp comm type", kind, words[heads > 1, ring > 1])
+    expect("rings of rings", facts["rings"], 1)
     expect("cp sizes", sizes, f"{heads} {ring}" if heads > 1 and ring > 1 else None)
 
 
@@ -113,6 +114,10 @@ def check_megatron_lm(folder, facts, names):
     expect("cp", number("--context-parallel-size"), facts["cp"])
     check_megatron_context(
         options.get("--cp-comm-type"), options.get("--hierarchical-context-parallel-sizes"), facts)
+    expect("experts", number("--num-experts", 0), model["experts"])
+    if model["experts"]:
+        expect("ep", number("--expert-model-parallel-size"), facts["ep"])
+        expect("etp", number("--expert-tensor-parallel-size"), facts["etp"])
     expect("sequence_parallel", "--sequence-parallel" in options, facts["sequence_parallel"])
     expect("microbatch", number("--micro-batch-size"), facts["microbatch"])
     expect("global batch", number("--global-batch-size"), facts["global_batch"])
@@ -132,7 +137,7 @@ def check_megatron_lm(folder, facts, names):
     if zero:
         instances = number("--num-distributed-optimizer-instances", 1)
         expect("shard", facts["dp"] // instances, facts["shard"])
-    if facts["dp"] > 1:
+    if facts["replicas"] > 1:
         expect("overlap", "--overlap-grad-reduce" in options, facts["overlap"])
         if facts["overlap"] and zero < 3:
             elements = facts["bucket_bytes"] // ELEMENT[facts["precision"]]
@@ -218,13 +223,17 @@ def check_deepspeed(folder, facts, names):
     expect("accumulation", config["gradient_accumulation_steps"], microbatches(facts))
     expect("tp", config.get("tensor_parallel.autotp_size", 1), facts["tp"])
     expect("pp", 1, facts["pp"])
+    expect("cp", config.get("sequence_parallel_size", 1), facts["cp"])
+    expect("heads are shared out", facts["heads_shared"], facts["cp"])
+    enabled = config.get("expert_parallel.enabled", False)
+    expect("ep", config["expert_parallel.autoep_size"] if enabled else 1, facts["ep"])
     stage = config["zero_optimization.stage"]
-    if facts["dp"] > 1:
+    if facts["replicas"] > 1:
         expect("zero", stage, facts["zero"])
-    if stage > 0 and facts["dp"] > 1:
+    if stage > 0 and facts["replicas"] > 1:
         expect("overlap", config["zero_optimization.overlap_comm"], facts["overlap"])
         expect("bucket", config["zero_optimization.reduce_bucket_size"], elements(facts))
-    if stage == 3 and facts["dp"] > 1:
+    if stage == 3 and facts["replicas"] > 1:
         expect("prefetch", config["zero_optimization.stage3_prefetch_bucket_size"],
                facts["prefetch"] * elements(facts))
     offload = config.get("zero_optimization.offload_optimizer.device", "none")
@@ -250,6 +259,8 @@ def check_titan_values(config, facts, head):
     expect("dp", config["parallelism.data_parallel_replicate_degree"] * shard, facts["dp"])
     expect("tp", config["parallelism.tensor_parallel_degree"], facts["tp"])
     expect("pp", config["parallelism.pipeline_parallel_degree"], facts["pp"])
+    expect("cp", config["parallelism.context_parallel_degree"], facts["cp"])
+    expect("ep", config.get("parallelism.expert_parallel_degree", 1), facts["ep"])
     if facts["zero"]:
         expect("zero", config["parallelism.fsdp_reshard_after_forward"],
                "always" if facts["zero"] == 3 else "never")
@@ -307,9 +318,15 @@ def check_torchtitan(folder, facts, names):
                facts["sequence_parallel"])
     policies = {"none": None, "products": "SelectiveAC.Config()", "full": "FullAC.Config()"}
     expect("recompute", config["activation_checkpoint"], policies[facts["recompute"]])
-    layers, model = called(tree, "_build_llama3_layers"), facts["model"]
-    for word, fact in {"n_layers": "layers", "n_heads": "heads", "n_kv_heads": "kv_heads",
-                       "hidden_dim": "ffn"}.items():
+    model = facts["model"]
+    words = {"n_layers": "layers", "n_heads": "heads", "n_kv_heads": "kv_heads"}
+    if model["experts"]:
+        layers = called(tree, "_build_qwen3_moe_layers")
+        words["num_experts"] = "experts"
+    else:
+        layers = called(tree, "_build_llama3_layers")
+        words["hidden_dim"] = "ffn"
+    for word, fact in words.items():
         expect(fact, int(layers[word]), model[fact])
 
 
@@ -343,7 +360,11 @@ def check_accelerate(folder, facts, names):
     shard = config[f"{degrees}dp_shard_size"]
     expect("shard", shard, facts["shard"])
     expect("dp", shard * config[f"{degrees}dp_replicate_size"], facts["dp"])
-    if facts["dp"] > 1:
+    expect("cp", config[f"{degrees}cp_size"], facts["cp"])
+    expect("ring", config.get(f"{degrees}cp_comm_strategy"),
+           "alltoall" if facts["ring"] > 1 else None)
+    expect("ep", 1, facts["ep"])
+    if facts["replicas"] > 1:
         expect("zero", config["fsdp_config.fsdp_reshard_after_forward"], facts["zero"] == 3)
     expect("recompute", config["fsdp_config.fsdp_activation_checkpointing"],
            facts["recompute"] == "full")
@@ -354,18 +375,28 @@ def check_accelerate(folder, facts, names):
 
 
 def check_colossal_ai(folder, facts, names):
-    plugin = called(ast.parse((folder / "train.py").read_text()), "HybridParallelPlugin")
-    for name in plugin:
-        if name not in names:
-            raise Wrong(f"{name} is no argument of this version")
+    experts = facts["model"]["experts"] > 0
+    name = "MoeHybridParallelPlugin" if experts else "HybridParallelPlugin"
+    plugin = called(ast.parse((folder / "train.py").read_text()), name)
+    for word in plugin:
+        if (f"{name}.{word}" if experts else word) not in names:
+            raise Wrong(f"{word} is no argument of this version's {name}")
     number = lambda name, otherwise="0": int(plugin.get(name, otherwise))
     expect("tp", number("tp_size"), facts["tp"])
     expect("pp", number("pp_size"), facts["pp"])
     expect("zero", number("zero_stage"), facts["zero"])
     expect("precision", ast.literal_eval(plugin["precision"]), facts["precision"])
-    expect("sequence_parallel", "sequence_parallelism_mode" in plugin, facts["sequence_parallel"])
+    mode = ast.literal_eval(plugin.get("sequence_parallelism_mode", "None"))
+    modes = {"split_gather": facts["sequence_parallel"], "all_to_all": facts["heads_shared"] > 1,
+             "ring_attn": facts["ring"] * facts["rings"] > 1}
+    expect("modes of sequences", mode, next((mode for mode in modes if modes[mode]), None))
+    expect("cp", number("sp_size", "1"), facts["cp"])
+    if facts["rings"] > 1:
+        expect("inner ring", number("inner_ring_size"), facts["ring"])
+    expect("ep", number("ep_size", "1"), facts["ep"])
+    expect("etp", facts["etp"], facts["tp"])
     expect("offload", plugin["cpu_offload"] == "True", facts["offload"] == "optimizer")
-    if facts["dp"] > 1:
+    if facts["replicas"] > 1:
         expect("overlap", plugin["overlap_communication"] == "True", facts["overlap"])
         if facts["zero"]:
             expect("bucket", number("zero_bucket_size_in_m") << 20, elements(facts))
@@ -387,6 +418,13 @@ def check_megatron_bridge(folder, facts, names):
     known(config, names)
     expect("tp", config["model.tensor_model_parallel_size"], facts["tp"])
     expect("pp", config["model.pipeline_model_parallel_size"], facts["pp"])
+    expect("cp", config["model.context_parallel_size"], facts["cp"])
+    sizes = config.get("model.hierarchical_context_parallel_sizes")
+    check_megatron_context(config.get("model.cp_comm_type"),
+                           " ".join(map(str, sizes)) if sizes else None, facts)
+    expect("experts", config.get("model.num_moe_experts", 0), facts["model"]["experts"])
+    expect("ep", config.get("model.expert_model_parallel_size", 1), facts["ep"])
+    expect("etp", config.get("model.expert_tensor_parallel_size", facts["tp"]), facts["etp"])
     expect("sequence_parallel", config["model.sequence_parallel"], facts["sequence_parallel"])
     expect("virtual_stages", config.get("model.virtual_pipeline_model_parallel_size", 1),
            facts["virtual_stages"])
@@ -394,7 +432,7 @@ def check_megatron_bridge(folder, facts, names):
         layers = chunks_of_layout(config["model.pipeline_model_parallel_layout"], facts["pp"])
         expect("layers", layers, facts["layers"])
     expect("zero", int(config["ddp.use_distributed_optimizer"]), facts["zero"])
-    if facts["dp"] > 1:
+    if facts["replicas"] > 1:
         expect("overlap", config["ddp.overlap_grad_reduce"], facts["overlap"])
         if facts["overlap"]:
             expect("bucket", config["ddp.bucket_size"], elements(facts))

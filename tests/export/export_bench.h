@@ -79,6 +79,7 @@ class AnyChoices : public RandomDraws {
     draw_order(choices, setting);
     draw_state(choices, setting.batch.precision);
     draw_kept(choices);
+    if (size_of_dim(setting.model, "experts") > 0) draw_experts(choices);
     return choices;
   }
 
@@ -88,6 +89,11 @@ class AnyChoices : public RandomDraws {
                                        Context::DoubleRing, Context::RingSelfAttention});
     if (choices.context == Context::Ring && yes(0.3)) choices.ulysses = 2;
     if (choices.context == Context::DoubleRing) choices.inner_ring = 2;
+  }
+  void draw_experts(PlanChoices& choices) {
+    choices.ep = one_of<std::int64_t>({1, 2, 4, 8});
+    if (choices.tp > 1 && choices.sequence_parallel && yes()) choices.etp = 1;
+    if (yes(0.1)) choices.capacity = 1.5;
   }
   void draw_order(PlanChoices& choices, const ExportSetting& setting) {
     choices.sequence_parallel = choices.tp > 1 && yes();

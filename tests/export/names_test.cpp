@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 
+#include "simulator/choices/stage_axes.h"
 #include "tests/bad_files.h"
 #include "tests/export/export_bench.h"
 #include "tests/test_scale.h"
@@ -21,7 +22,11 @@ nlohmann::json facts_of(const PlanChoices& choices, const ExportSetting& setting
           {"pp", choices.pp},
           {"cp", choices.cp},
           {"ring", context_degrees(choices).ring},
+          {"rings", context_degrees(choices).rings},
           {"heads_shared", context_degrees(choices).heads},
+          {"ep", choices.ep},
+          {"etp", expert_tensor_degree(choices)},
+          {"replicas", repeated_weights(choices)},
           {"microbatch", choices.microbatch},
           {"zero", repeated_weights(choices) > 1 ? choices.zero : 0},
           {"shard", choices.zero > 0 ? choices.shard.value_or(choices.dp) : choices.dp},
@@ -47,7 +52,8 @@ nlohmann::json facts_of(const PlanChoices& choices, const ExportSetting& setting
             {"heads", model.heads},
             {"kv_heads", model.kv_heads},
             {"vocabulary", model.vocabulary},
-            {"tied", model.tied}}}};
+            {"tied", model.tied},
+            {"experts", model.experts ? model.experts->experts : 0}}}};
 }
 
 void write_case(const std::filesystem::path& folder, const ExportTarget& target,
@@ -76,6 +82,8 @@ std::vector<std::unique_ptr<ExportBench>> benches() {
   all.push_back(std::make_unique<ExportBench>("llama3.1-8b", "h100:2x8"));
   all.push_back(std::make_unique<ExportBench>("llama2-7b", "h100:1x8",
                                               BatchChoice{64, 2048, Precision::FP32}));
+  all.push_back(std::make_unique<ExportBench>("mixtral-8x7b", "h100:4x8"));
+  all.push_back(std::make_unique<ExportBench>("qwen3-30b-a3b", "h100:2x8"));
   return all;
 }
 

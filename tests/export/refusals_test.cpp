@@ -44,11 +44,27 @@ std::set<std::string> all_but(const std::set<std::string>& some) {
 }
 
 const std::vector<Unsaid> kUnsaid = {
-    {"cp", [](PlanChoices& c) { c.dp = 4, c.cp = 2; }, all_but({"megatron-lm", "megatron-bridge"})},
+    {"cp", [](PlanChoices& c) { c.dp = 4, c.cp = 2; }, {"torchtitan", "nanotron"}},
+    {"context", [](PlanChoices& c) { c.dp = 4, c.cp = 2; }, {"deepspeed"}},
     {"context",
-     [](PlanChoices& c) { c.dp = 4, c.cp = 2, c.context = Context::RingSelfAttention; },
-     {"megatron-lm", "megatron-bridge"}},
+     [](PlanChoices& c) { c.dp = 4, c.cp = 2, c.context = Context::Ulysses; },
+     {"accelerate"}},
+    {"context",
+     [](PlanChoices& c) { c.dp = 2, c.cp = 4, c.context = Context::DoubleRing, c.inner_ring = 2; },
+     {"megatron-lm", "megatron-bridge", "deepspeed", "accelerate"}},
+    {"context",
+     [](PlanChoices& c) { c.dp = 1, c.cp = 8, c.context = Context::DoubleRing, c.inner_ring = 4; },
+     all_but({"torchtitan", "nanotron"})},
+    {"context", [](PlanChoices& c) { c.dp = 4, c.cp = 2, c.context = Context::RingSelfAttention; },
+     all_but({"torchtitan", "nanotron"})},
+    {"ulysses",
+     [](PlanChoices& c) { c.dp = 2, c.cp = 4, c.ulysses = 2; },
+     {"accelerate", "colossal-ai"}},
+    {"sequence_parallel",
+     [](PlanChoices& c) { c.dp = 2, c.tp = 2, c.cp = 2, c.sequence_parallel = true; },
+     {"deepspeed", "colossal-ai"}},
     {"ep", [](PlanChoices& c) { c.ep = 2; }, kAll},
+    {"capacity", [](PlanChoices& c) { c.capacity = 1.5; }, kAll},
     {"pp", [](PlanChoices& c) { c.dp = 4, c.pp = 2; }, {"deepspeed", "accelerate"}},
     {"tp", [](PlanChoices& c) { c.dp = 4, c.tp = 2; }, {"accelerate"}},
     {"tensor", [](PlanChoices& c) { c.dp = 2, c.tp = 4, c.tensor = TensorForm::TwoD; }, kAll},
@@ -142,6 +158,19 @@ TEST_CASE(
   // A vocabulary of 50257 is padded by Megatron-LM, not by nanotron; tp=2 does not divide it.
   CHECK_FALSE(refuses(megatron, {.tp = 2}, gpt2.setting, "tp"));
   CHECK(refuses(target_named("nanotron"), {.tp = 2}, gpt2.setting, "tp"));
+  // Pieces of a cut sequence: two for each device of a ring.
+  const ExportBench odd("llama3-8b", "h100:2x8", {64, 2052, Precision::BF16});
+  CHECK_FALSE(refuses(megatron, {.dp = 4, .cp = 2}, odd.setting, "context"));
+  CHECK(refuses(megatron, {.dp = 4, .cp = 4}, odd.setting, "context"));
+  CHECK(refuses(target_named("accelerate"), {.dp = 4, .cp = 4}, odd.setting, "cp"));
+  // ZeRO with a pipeline.
+  CHECK_FALSE(refuses(megatron, {.dp = 8, .pp = 2, .zero = 1}, llama.setting, "zero"));
+  CHECK(refuses(megatron, {.dp = 8, .pp = 2, .zero = 2}, llama.setting, "zero"));
+  CHECK(refuses(target_named("colossal-ai"), {.dp = 8, .pp = 2, .zero = 2}, llama.setting, "zero"));
+  CHECK_FALSE(refuses(titan, {.dp = 8, .pp = 2, .zero = 3}, llama.setting, "zero"));
+  // Replicas that share nothing out are not FSDP's.
+  CHECK(refuses(target_named("accelerate"), {.dp = 8, .zero = 3, .shard = 1}, llama.setting,
+                "shard"));
   // Interleaving goes round the stages: 64 / (dp x 2) micro-batches over 4 stages.
   PlanChoices rounds{.dp = 4, .pp = 4, .microbatch = 2, .virtual_stages = 2};
   rounds.schedule = Schedule::Interleaved;
@@ -182,26 +211,120 @@ TEST_CASE("nanotron's own cut of the stages is the one that is carried") {
   CHECK_FALSE(is_refused(nanotron, "layers", own, bench.setting));
 }
 
+TEST_CASE("experts are shared out as a target does it, or not at all") {
+  const ExportBench mixtral("mixtral-8x7b", "h100:2x8");  // 8 experts
+  const ExportBench qwen("qwen3-30b-a3b", "h100:2x8");    // 128
+  const ExportBench qwen2("qwen2-57b-a14b", "h100:2x8");  // shares are not scaled to one
+  const auto fields = [](const char* target, const ExportBench& bench, PlanChoices choices) {
+    return refused_fields(target_named(target), choices, bench.setting);
+  };
+  const auto refuses = [&](const char* target, const ExportBench& bench, PlanChoices choices,
+                           const char* field) {
+    CAPTURE(target, bench.model.name, to_text(choices), field);
+    return fields(target, bench, choices).contains(field);
+  };
+  const PlanChoices shared{.dp = 16, .ep = 8};
+  for (const char* target : {"megatron-lm", "megatron-bridge", "deepspeed", "colossal-ai"}) {
+    CHECK_FALSE(refuses(target, mixtral, shared, "ep"));
+    CHECK_FALSE(refuses(target, mixtral, shared, "model"));
+    CHECK(refuses(target, mixtral, {.dp = 16, .ep = 16}, "ep"));  // more than there are
+    CHECK(refuses(target, mixtral, {.dp = 4, .ep = 8}, "ep"));    // than replicas
+  }
+  CHECK_FALSE(refuses("torchtitan", qwen, {.dp = 16, .ep = 8, .zero = 3}, "ep"));
+  CHECK_FALSE(refuses("torchtitan", qwen, shared, "model"));
+  CHECK(refuses("torchtitan", mixtral, shared, "model"));
+  CHECK(refuses("accelerate", mixtral, shared, "ep"));
+  CHECK_FALSE(refuses("accelerate", mixtral, {.dp = 16}, "model"));
+  CHECK(refuses("deepspeed", qwen2, shared, "ep"));
+  CHECK_FALSE(refuses("deepspeed", qwen2, {.dp = 16}, "model"));
+  // Groups of other shapes than a plan's.
+  CHECK(refuses("megatron-lm", mixtral, {.dp = 8, .cp = 2, .ep = 4}, "ep"));
+  CHECK(refuses("deepspeed", mixtral, {.dp = 8, .tp = 2, .ep = 4}, "tp"));
+  PlanChoices split{.dp = 4, .tp = 4, .ep = 8, .etp = 1};
+  split.sequence_parallel = true;
+  split.zero = 3;
+  CHECK(refuses("colossal-ai", mixtral, split, "etp"));
+  CHECK_FALSE(refuses("megatron-lm", mixtral, split, "etp"));
+  CHECK_FALSE(refuses("torchtitan", qwen, split, "etp"));
+  split.etp.reset();
+  split.ep = 4;
+  CHECK(refuses("torchtitan", qwen, split, "etp"));
+  split.etp = 1;
+  split.ep = 16;
+  split.shard = 2;  // 2 x 4 devices share state out
+  CHECK(refuses("torchtitan", qwen, split, "ep"));
+  split.shard.reset();
+  CHECK_FALSE(refuses("torchtitan", qwen, split, "ep"));
+  PlanChoices stages{.dp = 8, .pp = 2, .ep = 4};
+  stages.overlap = true;
+  CHECK(refuses("colossal-ai", mixtral, stages, "overlap"));
+  stages.place = {{"pp", 2}, {"dp", 4}};
+  CHECK(refuses("colossal-ai", mixtral, stages, "place"));
+}
+
+TEST_CASE("what a policy would leave aside is refused") {
+  const auto refuses = [](const char* model, PlanChoices choices, const char* field) {
+    const ExportBench bench(model, "h100:1x8");
+    CAPTURE(model, to_text(choices), field);
+    return refused_fields(target_named("colossal-ai"), choices, bench.setting).contains(field);
+  };
+  PlanChoices split{.dp = 4, .tp = 2};
+  split.sequence_parallel = true;
+  CHECK_FALSE(refuses("llama2-7b", split, "sequence_parallel"));
+  CHECK(refuses("mistral-7b-v0.3", split, "sequence_parallel"));
+  CHECK(refuses("opt-1.3b", split, "sequence_parallel"));
+  PlanChoices cut{.dp = 4, .cp = 2};
+  CHECK_FALSE(refuses("llama2-7b", cut, "context"));
+  CHECK(refuses("qwen2.5-7b", cut, "context"));  // by heads alone
+  cut.context = Context::Ulysses;
+  CHECK_FALSE(refuses("qwen2.5-7b", cut, "context"));
+  CHECK(refuses("gpt2", cut, "context"));
+  cut.tp = 2, cut.dp = 2;
+  CHECK(refuses("llama2-7b", cut, "tp"));  // another order of ranks
+  const ExportBench window("mistral-7b", "h100:1x8");
+  CHECK(refused_fields(target_named("accelerate"), {.dp = 4, .cp = 2}, window.setting)
+            .contains("cp"));
+}
+
 TEST_CASE("models that a target cannot build are refused") {
   const auto fields = [](const char* model, const char* target) {
     const ExportBench bench(model, "h100");
     return refused_fields(target_named(target), {.dp = 8}, bench.setting);
   };
-  for (const char* model : {"mixtral-8x7b", "deepseek-v2-lite", "bert-base", "t5-small"}) {
-    for (const ExportTarget& target : export_targets()) {
-      CAPTURE(model, target.name);
-      const bool mixtral = std::string(model).starts_with("mixtral");
-      if (target.name == "executor" || (mixtral && target.name == "megatron-lm")) continue;
-      CHECK(fields(model, target.name.c_str()).contains("model"));
-    }
+  for (const ExportTarget& target : export_targets()) {
+    CAPTURE(target.name);
+    if (target.name == "executor") continue;
+    CHECK(fields("bert-base", target.name.c_str()).contains("model"));
+    CHECK(fields("t5-small", target.name.c_str()).contains("model"));
+    // Models of the library transformers go along as they are.
+    const bool library = target.name == "accelerate" || target.name == "deepspeed";
+    CHECK(fields("deepseek-v2-lite", target.name.c_str()).contains("model") == !library);
   }
-  CHECK_FALSE(fields("mixtral-8x7b", "megatron-lm").contains("model"));
+  CHECK(fields("mixtral-8x7b", "nanotron").contains("model"));
   CHECK(fields("gemma-7b", "megatron-lm").contains("model"));  // gated gelu, scaled embedding
   CHECK(fields("opt-125m", "megatron-lm").contains("model"));  // relu
   CHECK(fields("gpt2", "torchtitan").contains("model"));       // learned positions
   CHECK(fields("llama3-8b", "nanotron").contains("model"));    // theta 500000
   CHECK_FALSE(fields("qwen3-8b", "megatron-lm").contains("model"));
   CHECK_FALSE(fields("gemma-7b", "deepspeed").contains("model"));
+}
+
+TEST_CASE("what a short form leaves out is what the target does") {
+  const ExportBench bench("llama2-7b", "h100:2x8");
+  for (const ExportTarget& target : export_targets()) {
+    if (target.name == "executor" || target.version == "0.2.2") continue;
+    const bool shards = target.name == "torchtitan" || target.name == "accelerate";
+    const std::string text = shards ? "dp=16,zero=3" : "dp=16,zero=1";
+    const PlanChoices choices =
+        carried_form(target, text, defaults_of(target, Precision::BF16), bench.setting);
+    CAPTURE(target.name, to_text(choices));
+    CHECK(refused_fields(target, choices, bench.setting).empty());
+    // What it says stays, also where the target does otherwise.
+    const PlanChoices said = carried_form(target, text + ",bucket=3MB,gradients=fp32",
+                                          defaults_of(target, Precision::BF16), bench.setting);
+    CHECK(bucket_of(said) == Bytes(3'000'000));
+    CHECK(said.gradient_precision == Precision::FP32);
+  }
 }
 
 TEST_CASE("the nearest plans are carried, and a plan that is carried is its own nearest") {

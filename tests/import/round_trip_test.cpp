@@ -6,6 +6,7 @@
 #include <set>
 
 #include "costmodel/base/input_error.h"
+#include "simulator/choices/stage_axes.h"
 #include "tests/export/export_bench.h"
 #include "tests/import/plan_examples.h"
 #include "tests/test_scale.h"
@@ -78,6 +79,7 @@ std::map<std::string, std::string> meaning_of(const PlanChoices& choices,
       {"tp", std::to_string(choices.tp)},
       {"pp", std::to_string(choices.pp)},
       {"context", fmt::format("{} {} {}", context.rings, context.ring, context.heads)},
+      {"experts", fmt::format("{} {}", choices.ep, expert_tensor_degree(choices))},
       {"devices", fmt::format("{}", fmt::join(devices_of_plan(choices, setting.cluster), " "))},
       {"microbatch", std::to_string(choices.microbatch)},
       {"zero", std::to_string(shares ? choices.zero : 0)},
@@ -144,6 +146,8 @@ TEST_CASE("what was exported is imported as the same plan, in everything that fi
       std::make_unique<ExportBench>("gpt2", "a100-80:1x8", BatchChoice{32, 1024, Precision::FP16}));
   benches.push_back(std::make_unique<ExportBench>("llama2-70b", "h100:8x8",
                                                   BatchChoice{256, 4096, Precision::BF16}));
+  benches.push_back(std::make_unique<ExportBench>("mixtral-8x7b", "h100:4x8"));
+  benches.push_back(std::make_unique<ExportBench>("qwen3-30b-a3b", "h100:2x8"));
   for (const NotInFiles& entry : kNotInFiles) {
     for (const ExportTarget& target : export_targets()) {
       if (target.name != entry.target) continue;
