@@ -47,7 +47,10 @@ def accept_megatron_lm(folder, source):
     os.environ["WORLD_SIZE"], os.environ["RANK"] = str(world_of(words)), "0"
     from megatron.training import arguments
 
+    import torch
+
     arguments.get_device_arch_version = lambda: 9  # Hopper's rules, without one
+    torch.cuda.get_device_capability = lambda *_: (9, 0)
     first = next(i for i, word in enumerate(words) if word.endswith("pretrain_gpt.py"))
     sys.argv = words[first:]
     arguments.print_rank_0 = arguments._print_args = lambda *_: None
@@ -106,9 +109,26 @@ def accept_deepspeed(folder, _):
     comm.get_rank = lambda: 0
     read = DeepSpeedConfig(str(folder / "ds_config.json"), mpu=Replicas)
     assert read.world_size == world and read.zero_config.stage == config["zero_optimization"]["stage"]
+    check_deepspeed_groups(config, read, world)
     check_model_file(folder)
     compile((folder / "train.py").read_text(), "train.py", "exec")
     return {"replicas": world, "stage": int(read.zero_config.stage)}
+
+
+def check_deepspeed_groups(config, read, replicas):
+    """Experts and parts of sequences, by the checks that the engine makes before it groups devices."""
+    from deepspeed.module_inject.auto_ep_config import validate_autoep_config
+
+    parts = config.get("sequence_parallel_size", 1)
+    tensor = config.get("tensor_parallel", {}).get("autotp_size", 1)
+    if read.expert_parallel_config and read.expert_parallel_config.enabled:
+        assert read.expert_parallel_config.autoep_size == config["expert_parallel"]["autoep_size"]
+        validate_autoep_config(read.expert_parallel_config, replicas * tensor * parts, 1, tensor, parts,
+                               zero_stage=int(read.zero_config.stage))
+    if parts > 1:
+        from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
+
+        assert hasattr(UlyssesSPAttentionHF, "register_with_transformers")
 
 
 def check_model_file(folder):
@@ -167,15 +187,18 @@ def accept_colossal_ai(folder, source):
 
     words_of(folder)
     tree = ast.parse((folder / "train.py").read_text())
-    call = next(node for node in ast.walk(tree)
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "HybridParallelPlugin")
-    file = pathlib.Path(source) / "colossalai/booster/plugin/hybrid_parallel_plugin.py"
+    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call)
+                and getattr(node.func, "id", "").endswith("HybridParallelPlugin"))
+    experts = call.func.id.startswith("Moe")
+    plugin = "moe_hybrid_parallel_plugin" if experts else "hybrid_parallel_plugin"
+    file = pathlib.Path(source) / f"colossalai/booster/plugin/{plugin}.py"
     owner = next(node for node in ast.parse(file.read_text()).body
-                 if isinstance(node, ast.ClassDef) and node.name == "HybridParallelPlugin")
+                 if isinstance(node, ast.ClassDef) and node.name == call.func.id)
     init = next(node for node in owner.body if getattr(node, "name", "") == "__init__")
+    required = len(init.args.args) - len(init.args.defaults)
     signature = inspect.Signature(
         [inspect.Parameter(arg.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                           default=inspect.Parameter.empty if i < 3 else None)
+                           default=inspect.Parameter.empty if i < required else None)
          for i, arg in enumerate(init.args.args)])
     signature.bind(None, **{word.arg: None for word in call.keywords})
     sys.path.insert(0, source)

@@ -47,6 +47,12 @@ CASES = {
         ("gpt2", "h100:1x8", 32, 1024, "dp=8,zero=3,bucket=20MB"),
         ("llama2-7b", "h100:2x8", 64, 4096, "dp=16,zero=1,shard=8,offload=optimizer,"
          "gradients=bf16"),
+        ("llama3-8b", "h100:2x8", 64, 8192, "dp=4,cp=4,zero=1"),
+        ("llama3-8b", "h100:2x8", 64, 8192, "dp=2,tp=2,cp=4,ulysses=2,zero=1,"
+         "sequence_parallel=true"),
+        ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=4,tp=2,pp=4,ep=4,zero=1,sequence_parallel=true"),
+        ("qwen3-30b-a3b", "h100:4x8", 32, 4096, "dp=4,tp=4,pp=2,ep=4,etp=1,zero=1,"
+         "sequence_parallel=true,recompute=full"),
     ],
     "deepspeed": [
         ("llama2-7b", "h100:2x8", 64, 4096, "dp=16,zero=1"),
@@ -54,6 +60,9 @@ CASES = {
         ("llama3-8b", "h100:2x8", 64, 8192, "dp=16,zero=3,prefetch=2,gradients=bf16"),
         ("qwen2.5-7b", "h100:2x8", 64, 4096, "dp=8,tp=2,zero=1,microbatch=2"),
         ("gpt2", "h100:1x8", 64, 1024, "dp=8,zero=2,offload=optimizer"),
+        ("llama3-8b", "h100:2x8", 64, 8192, "dp=2,cp=8,context=ulysses,zero=3"),
+        ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=32,ep=8,zero=2"),
+        ("qwen3-30b-a3b", "h100:2x8", 64, 4096, "dp=16,ep=16,zero=3"),
     ],
     "torchtitan": [
         ("llama3.1-8b", "h100:2x8", 64, 8192, "dp=16,zero=3,bucket=440MB"),
@@ -82,6 +91,8 @@ CASES = {
         ("llama2-7b", "h100:2x8", 64, 4096, "dp=16,zero=3,shard=8,gradients=bf16,bucket=410MB"),
         ("qwen2.5-7b", "h100:1x8", 64, 4096, "dp=8,zero=3,microbatch=2,gradients=bf16,"
          "bucket=470MB"),
+        ("llama3-8b", "h100:2x8", 64, 8192, "dp=4,cp=4,zero=3,gradients=bf16,bucket=440MB"),
+        ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=32,zero=3,gradients=bf16,bucket=2903MB"),
     ],
     "colossal-ai": [
         ("llama2-7b", "h100:2x8", 64, 4096, "dp=16,zero=2,gradients=bf16,bucket=24MiB"),
@@ -92,6 +103,21 @@ CASES = {
         ("llama2-7b", "h100:2x8", 64, 4096, "dp=4,tp=2,pp=2,zero=1,schedule=interleaved,"
          "virtual_stages=2,recompute=full,gradients=bf16,bucket=24MiB"),
         ("gpt2", "h100:1x8", 64, 1024, "dp=8,zero=1,offload=optimizer,gradients=bf16,bucket=24MiB"),
+        ("llama2-7b", "h100:2x8", 64, 4096, "dp=4,cp=4,context=double-ring,inner_ring=2,zero=1,"
+         "gradients=bf16,bucket=24MiB"),
+        ("llama2-7b", "h100:2x8", 64, 4096, "dp=4,cp=4,context=ulysses,zero=1,gradients=bf16,"
+         "bucket=24MiB"),
+        ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=8,tp=2,pp=2,ep=4,zero=1,overlap=false,"
+         "gradients=bf16,bucket=24MiB"),
+    ],
+}
+# Of one version alone.
+VERSION_CASES = {
+    ("torchtitan", "0.3.0"): [
+        ("qwen3-30b-a3b", "h100:2x8", 64, 4096, "dp=16,ep=8,zero=3,bucket=270MB"),
+        ("qwen3-30b-a3b", "h100:4x8", 64, 4096, "dp=8,tp=4,ep=16,etp=1,zero=3,"
+         "sequence_parallel=true,bucket=270MB"),
+        ("qwen3-8b", "h100:1x8", 64, 4096, "dp=8,zero=2,recompute=products,bucket=390MB"),
     ],
 }
 CASES["megatron-bridge"] = [case for case in CASES["megatron-lm"]
@@ -176,7 +202,8 @@ def main():
     for target, version in FRAMEWORKS:
         if options.targets and target not in options.targets:
             continue
-        for number, case in zip(itertools.count(1), CASES[target]):
+        cases = CASES[target] + VERSION_CASES.get((target, version), [])
+        for number, case in zip(itertools.count(1), cases):
             result = check_one(options, python, target, version, number, case)
             bad += not result.startswith("accepted")
             print(f"{target} {version}: {case[0]} {case[4]}: {result}", flush=True)
