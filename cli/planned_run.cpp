@@ -11,7 +11,6 @@
 #include "costmodel/base/input_error.h"
 #include "costmodel/cluster/local_cluster.h"
 #include "costmodel/probe/profile_cluster.h"
-#include "executor/cpu/kernels.h"
 #include "executor/data_source.h"
 #include "executor/host_memory.h"
 #include "simulator/program/check_program.h"
@@ -21,7 +20,7 @@ namespace meshwright {
 namespace {
 
 void check_runnable(const Plan& plan) {
-  if (!has_kernels(plan.precision)) {
+  if (plan.precision != Precision::FP32 && plan.precision != Precision::FP64) {
     throw UsageError(fmt::format("precision {}: CPUs run fp32 and fp64", to_text(plan.precision)));
   }
   if (plan.kernels != KernelSet::Executor) {

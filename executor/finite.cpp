@@ -1,9 +1,9 @@
 #include "executor/finite.h"
 
-#include <cassert>
 #include <cmath>
 
 #include "executor/kernel_call.h"
+#include "executor/stored.h"
 
 namespace meshwright {
 namespace {
@@ -13,7 +13,7 @@ bool all_finite(const Operand& operand, const std::byte* buffer) {
   const auto* numbers = reinterpret_cast<const Number*>(buffer) + operand.offset;
   const Places places(operand.sizes, operand.strides);
   for (std::int64_t i = 0; i < places.count(); ++i) {
-    if (!std::isfinite(numbers[places[i]])) return false;
+    if (!std::isfinite(static_cast<double>(numbers[places[i]]))) return false;
   }
   return true;
 }
@@ -28,9 +28,8 @@ bool is_finite(const Operand& operand, const std::byte* buffer, Precision precis
     default:
       break;
   }
-  const Bytes width = bytes_per_element(operand.element, precision);
-  assert(width == 4_B || width == 8_B);  // the CPU has no kernels for others
-  return width == 8_B ? all_finite<double>(operand, buffer) : all_finite<float>(operand, buffer);
+  return with_stored(operand.element, precision,
+                     [&](auto type) { return all_finite<decltype(type)>(operand, buffer); });
 }
 
 }  // namespace meshwright

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "executor/cpu/widened_call.h"
 #include "executor/memory_error.h"
 #include "simulator/program/arena.h"
 
@@ -46,6 +47,24 @@ std::optional<std::int64_t> left_by_own_limit(const fs::path& root) {
          pages.value_or(0) * static_cast<std::int64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
+// What the kernel that has most of them needs for fp32 copies of 16-bit numbers.
+Bytes largest_copies(const Program& program) {
+  if (!is_widened(program.precision)) return {};
+  Bytes largest;
+  for (const Task& task : program.tasks) {
+    if (task.kind != TaskKind::Kernel) continue;
+    const Kernel& kernel = program.kernel(task);
+    std::int64_t rows = 0;
+    const auto buffers = program.operands_of(task);
+    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+      if (!kernel.operands[i].counted) continue;
+      rows = program.buffers[buffers[i].index()].count / kernel.operands[i].sizes.back();
+    }
+    largest = std::max(largest, widened_bytes(kernel, rows));
+  }
+  return largest;
+}
+
 }  // namespace
 
 Bytes total_memory() {
@@ -69,6 +88,7 @@ Bytes memory_needed(std::span<const Program> programs) {
   Bytes needed;
   for (const Program& program : programs) {
     needed += lay_out_arena(program).peak + lay_out_arena(program, Space::Host).peak;
+    needed += largest_copies(program);
   }
   return needed;
 }

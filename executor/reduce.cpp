@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
+
+#include "executor/stored.h"
 
 namespace meshwright {
 namespace {
@@ -37,15 +37,16 @@ void visit_row(const Row& row, std::size_t first, std::size_t size, Visit visit)
 template <class T, class Operation>
 void reduce_as(std::span<const Row> sources, std::size_t count, const Row& result,
                Operation operation) {
-  std::array<T, 1024> block;  // what stays in the cache while sources are added to it
+  using Wide = WideOf<T>;
+  std::array<Wide, 1024> block;  // what stays in the cache while sources are added to it
   for (std::size_t start = 0; start < count; start += block.size()) {
     const std::size_t size = std::min(block.size(), count - start);
-    visit_row<const T>(sources[0], start, size, [&](std::size_t i, T x) { block[i] = x; });
+    visit_row<const T>(sources[0], start, size, [&](std::size_t i, Wide x) { block[i] = x; });
     for (const Row& source : sources.subspan(1)) {
       visit_row<const T>(source, start, size,
-                         [&](std::size_t i, T x) { block[i] = operation(block[i], x); });
+                         [&](std::size_t i, Wide x) { block[i] = operation(block[i], x); });
     }
-    visit_row<T>(result, start, size, [&](std::size_t i, T& x) { x = block[i]; });
+    visit_row<T>(result, start, size, [&](std::size_t i, T& x) { x = static_cast<T>(block[i]); });
   }
 }
 
@@ -64,16 +65,8 @@ void reduce_by(Reduction reduction, std::span<const Row> sources, std::size_t co
 
 void reduce(Reduction reduction, BufferElement element, Precision precision,
             std::span<const Row> sources, std::size_t count, const Row& result) {
-  if (element == BufferElement::Index) {
-    return reduce_by<std::int32_t>(reduction, sources, count, result);
-  }
-  if (element == BufferElement::Double || precision == Precision::FP64) {
-    return reduce_by<double>(reduction, sources, count, result);
-  }
-  if (precision != Precision::FP32) {
-    throw std::logic_error("cannot reduce " + std::string(to_text(precision)));
-  }
-  reduce_by<float>(reduction, sources, count, result);
+  with_stored(element, precision,
+              [&](auto type) { reduce_by<decltype(type)>(reduction, sources, count, result); });
 }
 
 }  // namespace meshwright

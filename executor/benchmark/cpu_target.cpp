@@ -13,6 +13,7 @@
 
 #include "executor/benchmark/transfer_bench.h"
 #include "executor/cpu/kernels.h"
+#include "executor/stored.h"
 #include "executor/thread_transport.h"
 
 namespace meshwright {
@@ -37,7 +38,8 @@ std::size_t extent_of(const Operand& operand) {
 template <class T, class Value>
 void fill(std::vector<std::byte>& buffer, Value value) {
   T* const numbers = reinterpret_cast<T*>(buffer.data());
-  for (std::size_t i = 0; i < buffer.size() / sizeof(T); ++i) numbers[i] = static_cast<T>(value(i));
+  for (std::size_t i = 0; i < buffer.size() / sizeof(T); ++i)
+    numbers[i] = stored<T>(static_cast<double>(value(i)));
 }
 
 // A kernel with its memory. Reals are ordinary numbers between -1 and 1, never 0 or denormal, which
@@ -68,10 +70,9 @@ struct KernelBench {
       fill<std::int32_t>(buffer, [&](std::size_t i) { return i * 40503 % rows; });
     } else if (operand.element == BufferElement::Double) {
       fill<double>(buffer, [](std::size_t) { return 1.0; });
-    } else if (precision == Precision::FP64) {
-      fill<double>(buffer, real);
     } else {
-      fill<float>(buffer, real);
+      with_stored(operand.element, precision,
+                  [&](auto type) { fill<decltype(type)>(buffer, real); });
     }
   }
 

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "executor/cpu/widened_call.h"
+
 namespace meshwright {
 namespace {
 
@@ -98,7 +100,7 @@ Entry entry_of(const Parts& parts, KernelPart part) {
 }  // namespace
 
 bool has_kernels(Precision precision) {
-  return precision == Precision::FP32 || precision == Precision::FP64;
+  return precision == Precision::FP32 || precision == Precision::FP64 || is_widened(precision);
 }
 
 void run_kernel(const KernelCall& call, Precision precision) {
@@ -111,7 +113,10 @@ void run_kernel(const KernelCall& call, Precision precision) {
                            std::string(to_text(kernel.part)) + " in " +
                            std::string(to_text(precision)));
   }
-  entry(call);
+  if (!is_widened(precision)) return entry(call);
+  const WidenedCall widened(call, precision);
+  entry(widened.call());
+  widened.store();
 }
 
 }  // namespace meshwright

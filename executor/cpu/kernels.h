@@ -3,8 +3,8 @@
 #include "costmodel/base/precision.h"
 #include "executor/kernel_call.h"
 
-// Every kernel of costmodel/kernel/kernel.h on a CPU, for float and double. Load is not here: what
-// is loaded comes from outside.
+// Every kernel of costmodel/kernel/kernel.h on a CPU, for float and double. Numbers of 16 bits are
+// computed with as floats (widened_call.h). Load is not here: what is loaded comes from outside.
 namespace meshwright {
 
 // Whether kernels exist for numbers of this precision.

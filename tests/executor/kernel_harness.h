@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/cpu/kernels.h"
+#include "executor/stored.h"
 
 namespace meshwright {
 
@@ -111,12 +112,20 @@ inline TestOperand doubles(std::vector<double> values) {
   return result;
 }
 
+template <class Real>
+constexpr Precision precision_of() {
+  if constexpr (std::is_same_v<Real, double>) return Precision::FP64;
+  if constexpr (std::is_same_v<Real, BFloat16>) return Precision::BF16;
+  if constexpr (std::is_same_v<Real, Float16>) return Precision::FP16;
+  return Precision::FP32;
+}
+
 template <class T>
 std::vector<std::byte> to_bytes(const std::vector<double>& numbers) {
   std::vector<std::byte> bytes(numbers.size() * sizeof(T));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const T value =
-        std::is_integral_v<T> && std::isnan(numbers[i]) ? T(1 << 30) : static_cast<T>(numbers[i]);
+    const bool none = std::is_integral_v<T> && std::isnan(numbers[i]);
+    const T value = stored<T>(none ? 1 << 30 : numbers[i]);
     std::memcpy(&bytes[i * sizeof(T)], &value, sizeof(T));
   }
   return bytes;
@@ -145,8 +154,7 @@ void run_on(Kernel kernel, const std::vector<TestOperand*>& operands,
                           : to_bytes<std::int32_t>(o->buffer));
     buffers.push_back(storage.back().data());
   }
-  run_kernel({kernel, buffers, settings, batch_row},
-             sizeof(Real) == 8 ? Precision::FP64 : Precision::FP32);
+  run_kernel({kernel, buffers, settings, batch_row}, precision_of<Real>());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i]->operand.element == BufferElement::Real) {
       from_bytes<Real>(storage[i], operands[i]->buffer);
