@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/model_option.h"
 #include "cli/profile_option.h"
@@ -11,6 +12,7 @@
 #include "costmodel/base/input_error.h"
 #include "costmodel/cluster/local_cluster.h"
 #include "costmodel/probe/profile_cluster.h"
+#include "executor/cpu/kernels.h"
 #include "executor/data_source.h"
 #include "executor/host_memory.h"
 #include "simulator/program/check_program.h"
@@ -20,8 +22,9 @@ namespace meshwright {
 namespace {
 
 void check_runnable(const Plan& plan) {
-  if (plan.precision != Precision::FP32 && plan.precision != Precision::FP64) {
-    throw UsageError(fmt::format("precision {}: CPUs run fp32 and fp64", to_text(plan.precision)));
+  if (!has_kernels(plan.precision)) {
+    throw UsageError(
+        fmt::format("precision {}: CPUs run fp64, fp32, bf16 and fp16", to_text(plan.precision)));
   }
   if (plan.kernels != KernelSet::Executor) {
     throw UsageError(
@@ -29,6 +32,28 @@ void check_runnable(const Plan& plan) {
                     "simulated",
                     to_text(plan.kernels)));
   }
+}
+
+void check_loss_scale(const RunCommandOptions& options, Precision precision) {
+  if (!options.loss_scale && !options.loss_scale_steps) return;
+  if (!skips_steps(precision)) {
+    throw UsageError(fmt::format("precision {}: only the loss of fp16 is scaled, see --loss-scale",
+                                 to_text(precision)));
+  }
+  const double scale = options.loss_scale.value_or(kLeastLossScale);
+  int exponent = 0;
+  if (scale >= kLeastLossScale && scale <= kMostLossScale && std::frexp(scale, &exponent) == 0.5) {
+    return;
+  }
+  throw UsageError(fmt::format("--loss-scale {}: expected a power of 2 from {} to {}", scale,
+                               kLeastLossScale, kMostLossScale));
+}
+
+LossScaling loss_scaling_of(const RunCommandOptions& options) {
+  LossScaling scaling;
+  scaling.first = options.loss_scale.value_or(scaling.first);
+  scaling.good_steps = options.loss_scale_steps.value_or(scaling.good_steps);
+  return scaling;
 }
 
 std::int64_t vocabulary_of(const OpGraph& graph, const std::string& model) {
@@ -76,6 +101,7 @@ PlannedRun::PlannedRun(const RunCommandOptions& options, const Session& session)
   plan_ = plan_for(asked, options.plan, *setting_, true);
   identity_ = identity_of(plan_, graph.dims);
   check_runnable(plan_);
+  check_loss_scale(options, plan_.precision);
   check_positions(graph, plan_, options.plan.model);
 }
 
@@ -97,9 +123,14 @@ StepSettings settings_of(const RunCommandOptions& options) {
 
 RunOptions run_options_of(const RunCommandOptions& options, const PlannedRun& run) {
   RunIdentity identity = run.identity();
+  const LossScaling scaling = loss_scaling_of(options);
   identity.settings = fmt::format("{} steps, seed {}, learning rate {}, clip {}", options.steps,
                                   options.seed, options.learning_rate, options.clip);
-  return {.steps = options.steps, .identity = identity};
+  if (skips_steps(run.plan().precision)) {
+    identity.settings +=
+        fmt::format(", loss scale {} doubled after {} steps", scaling.first, scaling.good_steps);
+  }
+  return {.steps = options.steps, .identity = identity, .loss_scaling = scaling};
 }
 
 }  // namespace meshwright

@@ -23,6 +23,8 @@ struct RunCommandOptions {
   std::int64_t steps = 10;
   std::uint64_t seed = 0;
   double learning_rate = 1e-3, clip = 1.0;
+  std::optional<double> loss_scale;
+  std::optional<std::int64_t> loss_scale_steps;
   std::optional<std::string> profile, metrics, trace;
   std::optional<std::int64_t> processes;
   double lost_after = 15;

@@ -22,7 +22,10 @@ constexpr auto kRunFooter =
     "Devices are threads of this process, or processes with --processes. Every plan starts from "
     "the same weights, sees the same\n"
     "data and gives the same losses. Tokens are random. The predicted time assumes a usual "
-    "core\nfor each thread, or with --profile what was measured.\n\n"
+    "core\nfor each thread, or with --profile what was measured.\n"
+    "--precision fp64, fp32, bf16 or fp16. Numbers of 16 bits are computed with in fp32 and "
+    "rounded "
+    "when they are\nstored; weights have fp32 masters (docs/precision.md).\n\n"
     "Example: meshwright run --model gpt2-tiny --plan dp=2,pp=2,zero=1 --global-batch 8 --seq 64 "
     "--steps 3";
 
@@ -128,6 +131,15 @@ void add_run_command(Command& program, Session& session) {
       .at_least_zero();
   command.number("--clip", options->clip, "Largest norm of all gradients")
       .with_default()
+      .positive();
+  command
+      .number("--loss-scale", options->loss_scale,
+              "fp16: what the loss is multiplied by at first, a power of 2 (65536 if not given); "
+              "halved when gradients overflow, and that step changes no weight")
+      .positive();
+  command
+      .number("--loss-scale-steps", options->loss_scale_steps,
+              "fp16: good steps in a row after which the scale is doubled (2000 if not given)")
       .positive();
   command.text("--profile", options->profile,
                "Predict with what `benchmark` measured, not for a usual core");

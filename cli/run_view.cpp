@@ -26,25 +26,48 @@ Seconds median_time(const RunResult& result) {
   return times[times.size() / 2];
 }
 
+bool scales_loss(const PreparedRun& prepared) {
+  return skips_steps(prepared.programs.front().precision);
+}
+
+std::int64_t skipped_steps(const RunResult& result) {
+  return std::ranges::count(result.steps, true, &StepResult::skipped);
+}
+
 nlohmann::ordered_json result_json(const PreparedRun& prepared, const RunResult& result,
                                    const Report& measured) {
   nlohmann::ordered_json losses = nlohmann::ordered_json::array();
   for (const StepResult& step : result.steps) losses.push_back(step.loss);
-  return {{"devices", prepared.programs.size()},
-          {"losses", losses},
-          {"step_s", median_time(result).value()},
-          {"predicted_step_s", prepared.predicted.step.value()},
-          {"peak_bytes", largest_peak(result).value()},
-          {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()},
-          {"predicted", report_json(prepared.predicted)},
-          {"measured", report_json(measured)}};
+  nlohmann::ordered_json json = {{"devices", prepared.programs.size()}, {"losses", losses}};
+  if (scales_loss(prepared)) {
+    json["loss_scale"] = result.steps.back().loss_scale;
+    json["skipped_steps"] = skipped_steps(result);
+  }
+  json.update({{"step_s", median_time(result).value()},
+               {"predicted_step_s", prepared.predicted.step.value()},
+               {"peak_bytes", largest_peak(result).value()},
+               {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()},
+               {"predicted", report_json(prepared.predicted)},
+               {"measured", report_json(measured)}});
+  return json;
+}
+
+std::string norm_text(const StepResult& result) {
+  if (!result.skipped) return fmt::format("grad norm {:.4f}  ", result.gradient_norm.value_or(0));
+  return fmt::format("skipped: gradients overflow at a loss scale of {}  ", result.loss_scale);
 }
 
 std::string result_text(const PreparedRun& prepared, const RunResult& result,
                         const Report& measured) {
-  return fmt::format("{} devices, {} steps of {} each (the middle one), last loss {:.10g}\n{}",
-                     prepared.programs.size(), result.steps.size(), to_text(median_time(result)),
-                     result.steps.back().loss, comparison_text(prepared.predicted, measured));
+  std::string text =
+      fmt::format("{} devices, {} steps of {} each (the middle one), last loss {:.10g}\n",
+                  prepared.programs.size(), result.steps.size(), to_text(median_time(result)),
+                  result.steps.back().loss);
+  if (scales_loss(prepared)) {
+    text += fmt::format("loss scale {}, {} steps skipped\n", result.steps.back().loss_scale,
+                        skipped_steps(result));
+  }
+  return text + comparison_text(prepared.predicted, measured);
 }
 
 }  // namespace
@@ -58,17 +81,22 @@ StepLog::StepLog(const RunCommandOptions& options, const PlannedRun& run,
 void StepLog::add(std::int64_t step, const StepResult& result) {
   const std::int64_t tokens = run_.plan().global_batch * run_.plan().sequence;
   if (!quiet_) {
-    fmt::print(stderr, "step {:>4}  loss {:.6f}  grad norm {:.4f}  {}\n", step, result.loss,
-               result.gradient_norm.value_or(0), to_text(result.time));
+    fmt::print(stderr, "step {:>4}  loss {:.6f}  {}{}\n", step, result.loss, norm_text(result),
+               to_text(result.time));
   }
   if (!metrics_) return;
-  const nlohmann::ordered_json line = {{"step", step},
-                                       {"loss", result.loss},
-                                       {"tokens", tokens},
-                                       {"step_s", result.time.value()},
-                                       {"predicted_step_s", prepared_.predicted.step.value()},
-                                       {"grad_norm", result.gradient_norm.value_or(0)},
-                                       {"peak_bytes", prepared_.predicted.fullest().peak.value()}};
+  nlohmann::ordered_json line = {{"step", step},
+                                 {"loss", result.loss},
+                                 {"tokens", tokens},
+                                 {"step_s", result.time.value()},
+                                 {"predicted_step_s", prepared_.predicted.step.value()},
+                                 {"grad_norm", result.gradient_norm.value_or(0)},
+                                 {"peak_bytes", prepared_.predicted.fullest().peak.value()}};
+  if (result.skipped) line["grad_norm"] = nullptr;
+  if (scales_loss(prepared_)) {
+    line["loss_scale"] = result.loss_scale;
+    line["skipped"] = result.skipped;
+  }
   metrics_->add(line.dump());
 }
 

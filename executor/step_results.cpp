@@ -45,6 +45,8 @@ void StepResults::conclude(std::int64_t step) {
   for (const StepRecord& record : records) {
     if (record.loss) result.loss = *record.loss;
     if (!result.gradient_norm) result.gradient_norm = record.gradient_norm;
+    result.loss_scale = record.loss_scale;
+    result.skipped = record.skipped;
     result_.peaks.push_back(record.peak);
   }
   result_.timeline = joined_timeline(records);

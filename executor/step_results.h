@@ -14,8 +14,10 @@ namespace meshwright {
 
 struct StepResult {
   double loss = 0;                      // the mean over the global batch
-  std::optional<double> gradient_norm;  // before clipping
-  Seconds time;                         // from the first device's start to the last one's finish
+  std::optional<double> gradient_norm;  // before clipping; none where the step was skipped
+  double loss_scale = 1;
+  bool skipped = false;  // gradients overflowed, and weights are as before
+  Seconds time;          // from the first device's start to the last one's finish
 };
 
 struct RunResult {

@@ -28,28 +28,32 @@ RunClock steady_clock() {
 // What devices have to agree on: whether a step runs, and what it gave.
 class Steps {
  public:
-  Steps(std::span<const Program> programs, const RunOptions& options, const DataSource& data,
-        std::stop_token stop, const StepProgress& progress)
+  Steps(std::span<const Program> programs, const StepSettings& settings, const RunOptions& options,
+        const DataSource& data, std::stop_token stop, const StepProgress& progress)
       : programs_(programs),
+        settings_(settings),
         options_(options),
         data_(data),
         stop_(stop),
         results_(programs.size(), progress) {}
 
-  // The label share of a step, or none when it does not run: the first device that comes decides
-  // for all.
-  std::optional<double> start(std::int64_t step) {
+  // The settings of a step, or none when it does not run: the first device that comes decides for
+  // all.
+  std::optional<StepSettings> start(std::int64_t step, const LossScaler& scaler) {
     const std::lock_guard lock(mutex_);
-    if (static_cast<std::size_t>(step) == shares_.size() && !ended_) {
+    if (static_cast<std::size_t>(step) == started_.size() && !ended_) {
       if (step == options_.steps || stop_.stop_requested()) {
         ended_ = true;
       } else {
+        started_.push_back(settings_);
+        started_.back().step = step;
         const std::int64_t labels = count_labels(data_, programs_[0].batch, step);
-        shares_.push_back(1.0 / static_cast<double>(labels));
+        started_.back().label_share = 1.0 / static_cast<double>(labels);
+        scaler.set(started_.back());
       }
     }
-    if (static_cast<std::size_t>(step) >= shares_.size()) return std::nullopt;
-    return shares_[static_cast<std::size_t>(step)];
+    if (static_cast<std::size_t>(step) >= started_.size()) return std::nullopt;
+    return started_[static_cast<std::size_t>(step)];
   }
 
   void finish(std::int64_t step, std::size_t device, StepRecord record) {
@@ -58,35 +62,32 @@ class Steps {
   }
 
   // Of the step that was started last.
-  StepSettings settings_of_last(StepSettings settings) const {
-    settings.step = static_cast<std::int64_t>(shares_.size()) - 1;
-    settings.label_share = shares_.back();
-    return settings;
-  }
+  const StepSettings& settings_of_last() const { return started_.back(); }
 
   // When all devices are done.
   RunResult take_result() { return results_.take(); }
 
  private:
   std::span<const Program> programs_;
+  const StepSettings& settings_;  // of all
   const RunOptions& options_;
   const DataSource& data_;
   std::stop_token stop_;
   std::mutex mutex_;  // guards what follows
   bool ended_ = false;
-  std::vector<double> shares_;  // by step
+  std::vector<StepSettings> started_;  // by step
   StepResults results_;
 };
 
-void run_device(Worker& worker, std::size_t device, StepSettings settings,
+void run_device(Worker& worker, std::size_t device, LossScaler scaler,
                 const Initializer& initializer, Steps& steps) {
   worker.initialize(initializer);
   for (std::int64_t step = 0;; ++step) {
-    const std::optional<double> share = steps.start(step);
-    if (!share) return;
-    settings.step = step;
-    settings.label_share = *share;
-    steps.finish(step, device, worker.run_step(settings));
+    const std::optional<StepSettings> settings = steps.start(step, scaler);
+    if (!settings) return;
+    StepRecord record = worker.run_step(*settings);
+    scaler.take(record.skipped);
+    steps.finish(step, device, std::move(record));
   }
 }
 
@@ -188,7 +189,7 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
                       const RunOptions& options, const Initializer& initializer,
                       const DataSource& data, std::stop_token stop, const StepProgress& progress) {
   assert(!programs.empty());
-  Steps steps(programs, options, data, stop, progress);
+  Steps steps(programs, settings, options, data, stop, progress);
   const DeviceMaker make = options.make_device ? options.make_device : cpu_devices(steady_clock());
   Devices devices(programs.size());
   std::vector<std::unique_ptr<Worker>> workers(programs.size());
@@ -198,11 +199,12 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
     agree(programs[d], options.identity, ids, transport);
     Device& device = devices.set(d, make(programs[d], transport));
     workers[d] = std::make_unique<Worker>(programs[d], device, data, options.worker);
-    run_device(*workers[d], d, settings, initializer, steps);
+    const LossScaler scaler(programs[d].precision, options.loss_scaling);
+    run_device(*workers[d], d, scaler, initializer, steps);
   });
   const auto is_there = [](const auto& worker) { return worker != nullptr; };
   if (std::ranges::any_of(errors, is_numerical) && std::ranges::all_of(workers, is_there)) {
-    const StepSettings last = steps.settings_of_last(settings);
+    const StepSettings last = steps.settings_of_last();
     devices.forget_failure();
     rethrow_first(run_on_threads(programs, devices, [&](std::size_t d, Transport& transport) {
       devices.reconnect(d, transport);

@@ -14,6 +14,7 @@
 #include "executor/element_numbers.h"
 #include "executor/finite.h"
 #include "executor/load_input.h"
+#include "executor/loss_scaler.h"
 #include "executor/numerical_error.h"
 #include "executor/waits_across.h"
 #include "executor/weight_shards.h"
@@ -31,6 +32,7 @@ ByTask kept_buffers(const Program& program, bool gradients) {
   std::vector<bool> wanted(program.buffers.size(), false);
   if (program.loss) wanted[program.loss->index()] = true;
   if (program.clip) wanted[program.clip->index()] = true;
+  if (program.finite) wanted[program.finite->index()] = true;
   for (const WeightShard& shard : program.weights) {
     if (gradients && shard.gradient) wanted[shard.gradient->index()] = true;
   }
@@ -78,15 +80,19 @@ void Worker::initialize(const Initializer& initializer) {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     if (program_.buffers[b].persistent) buffers_.fill(BufferId(b), 0, kComputeLane);
   }
-  std::map<BufferId, std::vector<const WeightShard*>> shards;  // by the buffer they are in
-  for (const WeightShard& shard : program_.weights) shards[shard.weight].push_back(&shard);
+  // By the buffer they are in, and with the element of the bucket that is its first.
+  std::map<BufferId, std::vector<std::pair<const WeightShard*, std::int64_t>>> shards;
+  for (const WeightShard& shard : program_.weights) {
+    shards[shard.weight].emplace_back(&shard, shard.weight_first);
+    if (shard.master) shards[*shard.master].emplace_back(&shard, shard.master_first);
+  }
   for (const auto& [id, in_buffer] : shards) {
     const Buffer& buffer = program_.buffers[id.index()];
     std::vector<std::byte> bytes(buffers_.memory_of(id).size());
-    for (const WeightShard* shard : in_buffer) {
+    for (const auto& [shard, first] : in_buffer) {
       const WeightValues values = initializer(shard->name, global_shape(*shard));
-      for_each_element(*shard, [&](std::int64_t local, std::int64_t global) {
-        const std::int64_t at = local - shard->weight_first;
+      for_each_element(*shard, [&, first = first](std::int64_t local, std::int64_t global) {
+        const std::int64_t at = local - first;
         if (at < 0 || at >= buffer.count) return;
         set_number(bytes, at, values(global), buffer.element, program_.precision);
       });
@@ -97,7 +103,8 @@ void Worker::initialize(const Initializer& initializer) {
 }
 
 StepRecord Worker::run_step(const StepSettings& settings) {
-  StepRecord record{.timeline = {.device = program_.device}};
+  StepRecord record{.loss_scale = settings.loss_scale, .timeline = {.device = program_.device}};
+  loss_scale_ = settings.loss_scale;
   if (options_.place != nullptr) options_.place->step = settings.step;
   live_ = {};
   live_on_host_ = {};
@@ -120,7 +127,8 @@ StepRecord Worker::run_step(const StepSettings& settings) {
     return values == values_.end() ? std::nullopt : std::optional(values->second[i]);
   };
   record.loss = kept(program_.loss, 0);
-  record.gradient_norm = kept(program_.clip, 1);
+  record.skipped = kept(program_.finite, 0) == 0.0;
+  if (!record.skipped) record.gradient_norm = kept(program_.clip, 1);
   return record;
 }
 
@@ -192,7 +200,7 @@ void Worker::run_and_record(std::size_t task, const StepSettings& settings, Step
   device_.begin(lane, task);
   run_task(program_.tasks[task], settings);
   device_.record(lane, task);
-  check_numbers(program_.tasks[task], settings.step);
+  check_numbers(program_.tasks[task], settings);
   end_lives(task);
 }
 
@@ -277,7 +285,11 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
 }
 
 void Worker::run_kernel(const Task& task, const StepSettings& settings) const {
-  const auto operands = program_.operands_of(task);
+  auto operands = program_.operands_of(task);
+  if (task.has_predicate) {
+    if (buffers_.number_in(operands.back(), 0, task.lane) == 0) return;
+    operands = operands.first(operands.size() - 1);
+  }
   const Kernel& kernel = program_.kernel(task);
   const std::int64_t row =
       program_.batch.first_row + task.microbatch.value_or(0) * program_.batch.micro_batch;
@@ -294,20 +306,23 @@ void Worker::run_kernel(const Task& task, const StepSettings& settings) const {
   device_.launch(task.lane, {known, starts, settings, row, counts});
 }
 
-void Worker::check_numbers(const Task& task, std::int64_t step) const {
+void Worker::check_numbers(const Task& task, const StepSettings& settings) const {
   if (task.kind != TaskKind::Kernel) return;
-  if (watching_) find_cause(task, step);
+  if (watching_) find_cause(task, settings.step);
   const KernelKind kind = program_.kernel(task).kind;
   const auto check = [&](BufferId id, std::size_t i, std::string_view what) {
     const double number = buffers_.number_in(id, i, task.lane);
     if (std::isfinite(number)) return;
-    throw NumericalError(fmt::format("step {}, device {}: the {} is {}", step,
+    throw NumericalError(fmt::format("step {}, device {}: the {} is {}", settings.step,
                                      program_.device.index(), what, number));
   };
   if (kind == KernelKind::Loss && program_.kernel(task).part == KernelPart::Forward) {
     check(*program_.loss, 0, "loss");
   }
-  if (kind == KernelKind::ClipFactor) check(*program_.clip, 1, "norm of all gradients");
+  const bool may_skip = program_.finite && settings.loss_scale > kLeastLossScale;
+  if (kind == KernelKind::ClipFactor && !may_skip) {
+    check(*program_.clip, 1, "norm of all gradients");
+  }
 }
 
 // Nothing to blame a kernel for if it was given such numbers.
@@ -350,21 +365,31 @@ void Worker::explain_step(const StepSettings& settings) {
 void Worker::put_weights(GlobalTensors& tensors) const {
   std::map<BufferId, std::vector<double>> values;
   for (const WeightShard& shard : program_.weights) {
-    std::vector<double>& buffer = values[shard.weight];
-    if (buffer.empty()) buffer = buffers_.numbers_in(shard.weight, kComputeLane);
-    put_shard(shard, {buffer, shard.weight_first}, nullptr, tensors);
+    const BufferId held = shard.master.value_or(shard.weight);
+    std::vector<double>& buffer = values[held];
+    if (buffer.empty()) buffer = buffers_.numbers_in(held, kComputeLane);
+    put_shard(shard, {buffer, shard.master ? shard.master_first : shard.weight_first}, nullptr,
+              tensors);
   }
 }
 
 void Worker::put_gradients(GlobalTensors& tensors) const {
-  std::map<BufferId, std::vector<bool>> final_ones;
+  struct Unscaled {
+    std::vector<double> numbers;
+    std::vector<bool> valid;
+  };
+  std::map<BufferId, Unscaled> buffers;
   for (const WeightShard& shard : program_.weights) {
     if (!shard.gradient) continue;
     const auto values = values_.find(*shard.gradient);
     if (values == values_.end()) continue;
-    std::vector<bool>& valid = final_ones[*shard.gradient];
-    if (valid.empty()) valid = final_elements(program_, *shard.gradient);
-    put_shard(shard, {values->second, shard.gradient_first}, &valid, tensors);
+    const auto [entry, added] = buffers.try_emplace(*shard.gradient);
+    auto& [numbers, valid] = entry->second;
+    if (added) {
+      valid = final_elements(program_, *shard.gradient);
+      for (const double number : values->second) numbers.push_back(number / loss_scale_);
+    }
+    put_shard(shard, {numbers, shard.gradient_first}, &valid, tensors);
   }
 }
 

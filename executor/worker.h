@@ -38,8 +38,10 @@ struct WorkerOptions {
 // What one device knows after a step.
 struct StepRecord {
   std::optional<double> loss;           // the mean over the global batch
-  std::optional<double> gradient_norm;  // before clipping
-  DeviceTimeline timeline;              // in the clock's time
+  std::optional<double> gradient_norm;  // before clipping; none where the step was skipped
+  double loss_scale = 1;
+  bool skipped = false;     // gradients overflowed, and weights are as before
+  DeviceTimeline timeline;  // in the clock's time
   Bytes peak;
 };
 
@@ -49,17 +51,17 @@ class Worker {
  public:
   Worker(const Program& program, Device& device, const DataSource& data, WorkerOptions options);
 
-  // Weights as the initializer has them; all other persistent buffers 0.
+  // Weights and their masters as the initializer has them; all other persistent buffers 0.
   void initialize(const Initializer& initializer);
-  // Throws NumericalError, before weights change, if the loss or the norm of all gradients is not
-  // finite.
+  // Throws NumericalError, before weights change, if the loss is not finite, or the norm of all
+  // gradients where no smaller loss scale may help.
   StepRecord run_step(const StepSettings& settings);
   // Runs again the step that gave such numbers, as far as the first kernel that made them out of
   // finite ones, and throws NumericalError that names it. Over a device that was reconnected: the
   // others are where the step was given up.
   [[noreturn]] void explain_step(const StepSettings& settings);
 
-  // Adds what this device holds to whole tensors.
+  // Adds what this device holds to whole tensors: of a weight its master, where it has one.
   void put_weights(GlobalTensors& tensors) const;
   void put_gradients(GlobalTensors& tensors) const;
 
@@ -77,7 +79,7 @@ class Worker {
   void run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record);
   void run_task(const Task& task, const StepSettings& settings) const;
   void run_kernel(const Task& task, const StepSettings& settings) const;
-  void check_numbers(const Task& task, std::int64_t step) const;
+  void check_numbers(const Task& task, const StepSettings& settings) const;
   void find_cause(const Task& task, std::int64_t step) const;
   void start_lives(std::size_t task, StepRecord& record);
   void end_lives(std::size_t task);
@@ -97,6 +99,7 @@ class Worker {
   std::vector<std::vector<BufferId>> kept_;  // by task, buffers to read after their last use
   std::mutex mutex_;  // guards what follows, and the record of a step, where transfers overlap
   std::map<BufferId, std::vector<double>> values_;  // of the kept buffers
+  double loss_scale_ = 1;                           // of the step they are of
   std::vector<HeldMemory> held_;                    // of the step
   ComponentBytes live_;
   Bytes live_on_host_;

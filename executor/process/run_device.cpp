@@ -54,6 +54,7 @@ class DeviceRun {
         settings_(settings),
         options_(options),
         data_(data),
+        scaler_(device.program.precision, options.loss_scaling),
         network_(member, device.devices, device.self, memory_needed({&device.program, 1}),
                  device.machines),
         transport_(transport(0)) {
@@ -108,7 +109,9 @@ class DeviceRun {
 
   void run_step(Worker& worker, std::int64_t step) {
     set_step(step);
+    scaler_.set(settings_);
     const StepRecord record = worker.run_step(settings_);
+    scaler_.take(record.skipped);
     member_.finish_step(step, record, step + 1 == options_.steps);
   }
 
@@ -138,6 +141,7 @@ class DeviceRun {
   StepSettings settings_;
   RunOptions options_;
   const DataSource& data_;
+  LossScaler scaler_;
   RunPlace place_;
   ProcessNetwork network_;
   MessageTransport transport_;

@@ -19,6 +19,8 @@ std::optional<double> optional_from(const Json& json) {
 Json record_json(const StepRecord& record, bool whole) {
   Json json = {{"loss", optional_json(record.loss)},
                {"gradient_norm", optional_json(record.gradient_norm)},
+               {"loss_scale", record.loss_scale},
+               {"skipped", record.skipped},
                {"peak", record.peak.value()},
                {"host_peak", record.timeline.host_peak.value()},
                {"tasks", Json::array()},
@@ -44,6 +46,8 @@ Json record_json(const StepRecord& record, bool whole) {
 StepRecord record_from(const Json& json, DeviceId device) {
   StepRecord record{.loss = optional_from(json.at("loss")),
                     .gradient_norm = optional_from(json.at("gradient_norm")),
+                    .loss_scale = json.at("loss_scale").get<double>(),
+                    .skipped = json.at("skipped").get<bool>(),
                     .timeline = {.device = device},
                     .peak = Bytes(json.at("peak").get<std::int64_t>())};
   record.timeline.host_peak = Bytes(json.at("host_peak").get<std::int64_t>());

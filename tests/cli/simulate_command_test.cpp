@@ -363,9 +363,41 @@ TEST_CASE("run writes metrics, a line a step, and a trace of what it measured") 
   CHECK(json::parse(read_file(trace)).at("traceEvents").size() > 10);
 }
 
+TEST_CASE(
+    "run trains in 16 bits, and says what the loss was scaled by and which steps it skipped") {
+  const std::string run = "run --model gpt2-tiny --plan dp=2 --global-batch 2 --seq 16 --steps 3";
+  const auto loss = [&](const std::string& precision) {
+    const ProgramOutput output = run_program(run + " --json --precision " + precision);
+    REQUIRE(output.exit_code == 0);
+    const json result = json::parse(output.out);
+    CHECK(result.at("peak_bytes").get<double>() ==
+          Approx(result.at("predicted_peak_bytes").get<double>()).epsilon(0.05));
+    CHECK(result.contains("loss_scale") == (precision == "fp16"));
+    return result.at("losses").at(2).get<double>();
+  };
+  // Half of the last place: 2^-9 and 2^-12 of a number.
+  CHECK(loss("bf16") == Approx(loss("fp32")).epsilon(0x1p-9));
+  CHECK(loss("fp16") == Approx(loss("fp32")).epsilon(0x1p-12));
+  const TemporaryFolder folder;
+  const std::string metrics = (folder.path() / "scaled.jsonl").string();
+  const ProgramOutput large =
+      run_program(run + " --precision fp16 --loss-scale 16777216 --metrics " + metrics);
+  CHECK(large.exit_code == 0);
+  CHECK_THAT(large.out, Contains("loss scale ") && Contains(" steps skipped"));
+  CHECK_THAT(large.err, Contains("skipped: gradients overflow at a loss scale of 16777216"));
+  const json first = json::parse(read_file(metrics).substr(0, read_file(metrics).find('\n')));
+  CHECK(first.at("skipped") == true);
+  CHECK(first.at("loss_scale") == 16777216);
+  CHECK(first.at("grad_norm").is_null());
+  check_error(run + " --precision bf16 --loss-scale 2", 2,
+              "precision bf16: only the loss of fp16 is scaled");
+  check_error(run + " --precision fp16 --loss-scale 3", 2,
+              "--loss-scale 3: expected a power of 2 from 1 to 16777216");
+}
+
 TEST_CASE("run refuses what cannot run here, and a dry run starts nothing") {
-  check_error("run --model gpt2-tiny --plan dp=1 --precision bf16 --seq 16", 2,
-              "precision bf16: CPUs run fp32 and fp64");
+  check_error("run --model gpt2-tiny --plan dp=1 --precision fp8 --seq 16", 2,
+              "precision fp8: CPUs run fp64, fp32, bf16 and fp16");
   check_error("run --model gpt2-tiny --plan dp=512 --seq 16", 2,
               "512 devices; one process runs at most 256");
   check_error("run --model gpt2-tiny --plan dp=1 --seq 16 --metrics /none/x", 44, "/none/x");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "executor/loss_scaler.h"
 #include "executor/reduce.h"
 #include "tests/executor/kernel_harness.h"
 #include "tests/test_scale.h"
@@ -144,6 +145,29 @@ TEST_CASE("16-bit numbers of several devices are added up in fp32 and rounded on
   for (const BFloat16 x : result) CHECK(static_cast<float>(x) == 260);
   reduce(Reduction::Max, BufferElement::Real, Precision::BF16, sources, 3, row(result));
   for (const BFloat16 x : result) CHECK(static_cast<float>(x) == 256);
+}
+
+TEST_CASE("the loss scale halves with a skipped step and doubles after good ones, within bounds") {
+  StepSettings settings;
+  const auto scale_of = [&](const LossScaler& scaler) {
+    scaler.set(settings);
+    return settings.loss_scale;
+  };
+  LossScaler scaler(Precision::FP16, {.first = 8, .good_steps = 3});
+  CHECK(scale_of(scaler) == 8);
+  for (const auto& [skipped, scale] : std::vector<std::pair<bool, double>>{
+           {false, 8}, {false, 8}, {true, 4}, {false, 4}, {false, 4}, {false, 8}, {false, 8}}) {
+    scaler.take(skipped);
+    CHECK(scale_of(scaler) == scale);
+  }
+  CHECK(settings.skipped == 1);
+  for (int i = 0; i < 10; ++i) scaler.take(true);
+  CHECK(scale_of(scaler) == 1);
+  for (int i = 0; i < 3 * 40; ++i) scaler.take(false);
+  CHECK(scale_of(scaler) == 0x1p24);
+  LossScaler none(Precision::BF16, {});
+  none.take(false);
+  CHECK(scale_of(none) == 1);
 }
 
 TEST_CASE("AdamW moves a weight by less than its last bit, which only its master keeps") {
