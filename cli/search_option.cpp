@@ -11,6 +11,7 @@
 #include "cli/export_option.h"
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
+#include "executor/cpu/kernels.h"
 
 namespace meshwright {
 namespace {
@@ -165,9 +166,10 @@ void add_search_options(Command& command, SearchOptions& options) {
   command.text("--max-memory", options.max_memory, "As if no device had more, such as \"70 GiB\"");
   command.flag("--allow-close", options.allow_close,
                "Plans that are too close to call count as fitting");
-  command.text("--target", options.target,
-               "What is to run the plan, one of `export --list`: only what it can be told is\n"
-               "searched, by its defaults (executor is `meshwright run`: fp32 or fp64)");
+  command.text(
+      "--target", options.target,
+      "What is to run the plan, one of `export --list`: only what it can be told is\n"
+      "searched, by its defaults (executor is `meshwright run`: fp32 if no precision is given)");
   command.number("--top", options.top, "How many plans are shown").with_default().between(1, 1000);
   command
       .number("--gap", options.gap,
@@ -183,8 +185,9 @@ void apply_target(const SearchOptions& search, SettingOptions& options) {
   if (!options.software) options.software = target.software;
   if (target.name != "executor") return;
   if (!options.plan.precision) options.plan.precision = "fp32";
-  if (*options.plan.precision == "fp32" || *options.plan.precision == "fp64") return;
-  throw UsageError(fmt::format("--target executor: runs fp32 and fp64, not {}",
+  const auto precision = parse_precision(*options.plan.precision);
+  if (!precision || has_kernels(*precision)) return;
+  throw UsageError(fmt::format("--target executor: runs fp64, fp32, bf16 and fp16, not {}",
                                printable(*options.plan.precision)));
 }
 

@@ -24,7 +24,8 @@ struct SearchOptions {
 void add_search_options(Command& command, SearchOptions& options);
 
 // What a target changes about the options that say for what a plan is: the software is its own, and
-// our executor runs in fp32 or fp64. Throws UsageError for targets there are none of.
+// our executor has a precision of its own if none is given. Throws UsageError for targets there are
+// none of.
 void apply_target(const SearchOptions& search, SettingOptions& options);
 
 // Throws UsageError. `now` is in seconds since 1970, for a deadline that is a day.

@@ -116,7 +116,9 @@ std::vector<std::string> executor_notes(const Export& what) {
 TargetWriter executor_writer() {
   return {.target = {"executor", "1", "meshwright", "what `meshwright run` reads"},
           .any_model = true,
-          .abilities = {.precisions = {Precision::FP32, Precision::FP64},
+          .abilities = {.precisions = {Precision::FP32, Precision::FP64, Precision::BF16,
+                                       Precision::FP16},
+                        .narrow_gradients = {Precision::BF16, Precision::FP16},
                         .kernels = {KernelSet::Executor},
                         .orders = {},
                         .heads = HeadRule::Uneven,
