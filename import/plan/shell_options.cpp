@@ -5,12 +5,22 @@
 #include "import/plan/shell_script.h"
 
 namespace meshwright {
+namespace {
+
+// "&> file" of a command that stands in a variable and is run by eval.
+bool is_redirection(const std::string& word) {
+  const auto sign = word.find_first_of("<>|&");
+  return sign == 0 || (sign == 1 && word[0] >= '0' && word[0] <= '9');
+}
+
+}  // namespace
 
 std::vector<ForeignSetting> options_in(const ShellLaunch& launch, const std::string& source) {
   std::vector<ForeignSetting> settings;
   for (const ShellWord& word : launch.words) {
     const std::string text = to_text(word.value);
     const auto* known = std::get_if<std::string>(&word.value);
+    if (known && is_redirection(*known)) break;
     if (known && known->starts_with("--") && known->size() > 2) {
       const auto equals = known->find('=');
       settings.push_back({known->substr(0, equals), {}, false, source, word.line});
@@ -20,8 +30,11 @@ std::vector<ForeignSetting> options_in(const ShellLaunch& launch, const std::str
     // Behind a value, nobody knows whether it has options in it.
     if (settings.empty() || (!known && !settings.back().values.empty())) {
       fail_line(source, word.line,
-                fmt::format("{}: {}, expected an option such as --tensor-model-parallel-size 8",
-                            printable(text), known ? "is no option" : "is computed"));
+                fmt::format("{}: {}", printable(text),
+                            known ? "is no option, expected such as --tensor-model-parallel-size 8"
+                                  : "is computed, or not set where the script runs without "
+                                    "arguments: give the options themselves, as `echo` prints "
+                                    "them"));
     }
     settings.back().values.push_back(word.value);
   }

@@ -7,6 +7,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "import/input/text_lines.h"
+#include "import/plan/shell_arithmetic.h"
 #include "import/plan/shell_blocks.h"
 #include "import/plan/shell_words.h"
 
@@ -26,27 +27,9 @@ struct Variable {
   std::optional<std::int64_t> unknown_since = {};     // the line where a condition or loop set it
 };
 
-// "NAME=" or "NAME+=" at the start of a word.
-struct AssignmentStart {
-  std::string name;
-  bool adds = false;
-  std::size_t length = 0;
-};
-
-std::optional<AssignmentStart> assignment_in(const ShellRawWord& word) {
-  if (word.pieces.empty() || word.pieces[0].kind != PieceKind::Literal || word.pieces[0].quoted) {
-    return {};
-  }
-  const std::string& text = word.pieces[0].text;
-  const auto equals = text.find('=');
-  if (equals == text.npos || equals == 0) return {};
-  AssignmentStart start{text.substr(0, equals), text[equals - 1] == '+', equals + 1};
-  if (start.adds) start.name.pop_back();
-  const auto is_name = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  };
-  if (start.name.empty() || !std::ranges::all_of(start.name, is_name)) return {};
-  return start;
+std::optional<std::int64_t> whole_value(const ForeignValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? whole_number_in(*text) : std::nullopt;
 }
 
 bool is_one_of(const std::string& word, std::initializer_list<std::string_view> words) {
@@ -272,14 +255,26 @@ class ShellReader {
       case PieceKind::Literal:
         add_value(into, piece.text, true);
         return;
-      case PieceKind::Computed:
-        add_value(into, Computed{piece.text}, true);
+      case PieceKind::Computed: {
+        const auto number =
+            arithmetic_value(piece.text, [&](const std::string& name) { return number_of(name); });
+        add_value(into, number ? ForeignValue(std::to_string(*number)) : Computed{piece.text},
+                  true);
         return;
+      }
       case PieceKind::Variable:
         return add_variable(into, piece, depth);
       case PieceKind::Elements:
         return add_elements(into, piece);
     }
+  }
+
+  std::optional<std::int64_t> number_of(const std::string& name) const {
+    const auto found = variables_.find(name);
+    if (found == variables_.end() || found->second.unknown_since) return {};
+    if (found->second.words.empty()) return {};
+    const ForeignValue value = joined(found->second.words.front().first);
+    return whole_value(value);
   }
 
   void add_variable(Expansion& into, const ShellPiece& piece, int depth) {
@@ -389,11 +384,6 @@ class ShellReader {
   std::optional<ShellLaunch> launch_;
   std::optional<std::int64_t> unknown_launch_;
 };
-
-std::optional<std::int64_t> whole_value(const ForeignValue& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text ? whole_number_in(*text) : std::nullopt;
-}
 
 // Options of the program that starts processes: --nnodes 2, --nproc_per_node=8.
 void read_starter(const ShellWord& word, const ShellWord* next, ShellLaunch& launch) {

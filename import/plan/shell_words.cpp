@@ -293,6 +293,22 @@ std::optional<std::string> ShellRawWord::literal() const {
   return text;
 }
 
+std::optional<AssignmentStart> assignment_in(const ShellRawWord& word) {
+  if (word.pieces.empty() || word.pieces[0].kind != PieceKind::Literal || word.pieces[0].quoted) {
+    return {};
+  }
+  const std::string& text = word.pieces[0].text;
+  const auto equals = text.find('=');
+  if (equals == text.npos || equals == 0) return {};
+  AssignmentStart start{text.substr(0, equals), text[equals - 1] == '+', equals + 1};
+  if (start.adds) start.name.pop_back();
+  const auto is_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  if (start.name.empty() || !std::ranges::all_of(start.name, is_name)) return {};
+  return start;
+}
+
 std::vector<ShellCommand> shell_commands(std::string_view text, const std::string& source) {
   return ShellLexer(text, source, 1, 0).commands();
 }

@@ -29,6 +29,14 @@ struct ShellRawWord {
   std::optional<std::string> literal() const;
 };
 
+// "NAME=" or "NAME+=" at the start of a word.
+struct AssignmentStart {
+  std::string name;
+  bool adds = false;
+  std::size_t length = 0;
+};
+std::optional<AssignmentStart> assignment_in(const ShellRawWord& word);
+
 // NAME=(...) or NAME+=(...).
 struct ShellArray {
   std::string name;

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "costmodel/base/input_error.h"
+#include "tests/import/plan_examples.h"
+
+// How far scripts and modules are read without being run.
+namespace meshwright {
+
+namespace {
+
+using Catch::Contains;
+
+}  // namespace
+
+TEST_CASE("conditions of known words are decided, others are not") {
+  const auto tp = [](const std::string& script) {
+    return plan_from("A=fp8 N=4\ntp=(--tensor-model-parallel-size 1)\n" + script +
+                         "\npython x.py --num-layers 8 \"${tp[@]}\"\n",
+                     {.devices = 64})
+        .choices.tp;
+  };
+  const std::string set = "tp=(--tensor-model-parallel-size 2)";
+  for (const char* condition :
+       {"[[ \"$A\" == \"fp8\" ]]", "[ $A != bf16 ]", "[ \"$N\" -gt 3 ]", "[ -n \"$A\" ]",
+        "[ -z \"$U\" ]", "[[ $U == x ]] || [[ $A == fp8 ]]", "[ $N -le 4 ] && [ $A = fp8 ]",
+        "! [ $A = x ]", "test $A", "[ \"${U:-fp8}\" = $A ]"}) {
+    CAPTURE(condition);
+    CHECK(tp(fmt::format("if {}; then\n{}\nfi", condition, set)) == 2);
+    CHECK(tp(fmt::format("if {}; then :; else {}; fi", condition, set)) == 1);
+    CHECK(tp(fmt::format("if false; then :\nelif {}; then {}; fi", condition, set)) == 2);
+    CHECK(tp(fmt::format("if true; then :; elif {}; then {}; fi", condition, set)) == 1);
+  }
+  CHECK(tp("[ $A = fp8 ] && " + set) == 2);
+  CHECK(tp("[ $A = fp8 ] || " + set) == 1);
+  CHECK(tp("[ $A = x ] && " + set) == 1);
+  CHECK(tp("mkdir x && " + set) == 2);
+  CHECK(tp("mkdir x || " + set) == 1);
+  for (const char* condition : {"[ -f x ]", "[[ $A == f* ]]", "grep -q x y", "[ $(date) = x ]"}) {
+    CAPTURE(condition);
+    CHECK_THROWS_WITH(tp(fmt::format("if {}; then {}; fi", condition, set)),
+                      Contains("tp is set under a condition or in a loop"));
+  }
+  CHECK_THROWS_WITH(tp("[ -f x ] && " + set), Contains("under a condition"));
+}
+
+TEST_CASE("arithmetic of known numbers is done, other is not") {
+  const auto batch = [](const std::string& text) {
+    return plan_from(
+               "N=4\nG=8\nB=$((N * G))\npython x.py --num-layers 8 --global-batch-size " + text,
+               {.devices = 8})
+        .global_batch;
+  };
+  CHECK(batch("$((2*3+4))") == 10);
+  CHECK(batch("$(( 2 * (3 + ${N}) ))") == 14);
+  CHECK(batch("$(( $G / N ))") == 2);
+  CHECK(batch("$(( -2 + B % 5 + 10 ))") == 10);
+  CHECK(batch("$B") == 32);
+  for (const char* text :
+       {"$((M * 2))", "$((1 / 0))", "$((9223372036854775807 + 1))", "$((1 << 3))", "$((2 ** 3))",
+        "$((N++))", "$((1 ? 2 : 3))", "$((((((((((1)))))))", "$(( ))"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(batch(text), InputError);
+  }
+  const std::string deep(200, '(');
+  CHECK_THROWS_AS(batch("$((" + deep + "1" + std::string(200, ')') + "))"), InputError);
+}
+
+TEST_CASE("where the output of a command goes is no option of it") {
+  const std::string options = "--num-layers 8 --tensor-model-parallel-size 2";
+  CHECK(plan_from("run=\"python x.py " + options + " &> $HOME/log\"\neval $run", {.devices = 8})
+            .choices.tp == 2);
+  CHECK(plan_from("run=\"python x.py " + options + " 2>&1 | tee log\"\neval ${run}", {.devices = 8})
+            .choices.tp == 2);
+  CHECK_THROWS_WITH(plan_from("python x.py " + options + " $pr_options", {.devices = 8}),
+                    Contains("$pr_options: is computed, or not set where the script runs without"));
+}
+
+TEST_CASE("of a Python file with several functions one is asked for") {
+  const std::string file =
+      "from megatron.bridge import x\n"
+      "def small():\n    cfg.model.tensor_model_parallel_size = 1\n"
+      "def large():\n    cfg.model.tensor_model_parallel_size = 8\n";
+  CHECK_THROWS_WITH(plan_from(file, {.devices = 8}),
+                    Contains("f: its functions set the same names to different values; say which "
+                             "one is run (--function small): small, large"));
+  CHECK(plan_from(file, {.devices = 8, .function = "large"}).choices.tp == 8);
+  CHECK(plan_from(file, {.devices = 8, .function = "small"}).choices.tp == 1);
+  CHECK_THROWS_WITH(plan_from(file, {.devices = 8, .function = "huge"}),
+                    Contains("f: has no function huge that sets something; it has small, large"));
+}
+
+TEST_CASE("what the program fills in is taken as left out, and told") {
+  const std::string file = R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+    "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})";
+  const ImportedPlan plan = plan_from(file, {.devices = 8, .microbatch = 2});
+  CHECK(plan.choices.zero == 2);
+  CHECK(plan.choices.microbatch == 2);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], Contains("train_batch_size, train_micro_batch_size_per_gpu, "
+                                     "zero_optimization.reduce_bucket_size"));
+}
+
+TEST_CASE("a script that starts too few devices is read for the cluster") {
+  const std::string script =
+      "torchrun --nproc_per_node 8 x.py --num-layers 8 --tensor-model-parallel-size 8 "
+      "--pipeline-model-parallel-size 4";
+  CHECK_THROWS_WITH(plan_from(script), Contains("8 devices are no multiple of tp=8 x pp=4"));
+  const ImportedPlan plan = plan_from(script, {.cluster_devices = 64});
+  CHECK(plan.choices.dp == 2);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], Contains("starts 8 devices, too few"));
+}
+
+TEST_CASE("archives and graphs are no plans") {
+  for (const std::string& start :
+       {std::string("PK\3\4\0\0", 6), std::string("\x08\x07\x12\0", 4)}) {
+    CHECK_THROWS_WITH(plan_from(start), Contains("expected text"));
+  }
+}
+
+}  // namespace meshwright
