@@ -167,6 +167,9 @@ TargetWriter accelerate_writer() {
                         .pipeline = false,
                         .why_no_experts = "FSDP shares experts out as other weights are, by ZeRO",
                         .contexts = {Context::Ring},
+                        .other_contexts =
+                            " with FSDP; heads are shared out by DeepSpeed inside it, which is a "
+                            "target of its own",
                         .zero = {2, 3},
                         .zero_with_pipeline = {},
                         .shard_with = {2, 3},

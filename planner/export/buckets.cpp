@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "simulator/choices/stage_axes.h"
+
 namespace meshwright {
 namespace {
 
@@ -14,15 +16,25 @@ Bytes element_of(const ExportSetting& setting) {
   return bytes_per_element(BufferElement::Real, setting.batch.precision);
 }
 
-std::int64_t elements_on_device(const Weight& weight, const Model& model, std::int64_t tp) {
+bool has_dim(const Weight& weight, const Model& model, std::string_view name) {
+  return std::ranges::any_of(weight.dims,
+                             [&](DimId id) { return model.dims[id.index()].name == name; });
+}
+
+bool is_experts(const Weight& weight, const Model& model) {
+  return has_dim(weight, model, "experts") && has_dim(weight, model, "expert_ffn");
+}
+
+std::int64_t elements_on_device(const Weight& weight, const Model& model,
+                                const PlanChoices& choices) {
   std::int64_t elements = 1;
-  bool split = false;
-  for (const DimId id : weight.dims) {
-    const Dim& dim = model.dims[id.index()];
-    elements *= dim.size;
-    split = split || std::ranges::find(kSplitDims, dim.name) != kSplitDims.end();
-  }
-  return split ? (elements + tp - 1) / tp : elements;
+  for (const DimId id : weight.dims) elements *= model.dims[id.index()].size;
+  const bool split = std::ranges::any_of(
+      kSplitDims, [&](std::string_view name) { return has_dim(weight, model, name); });
+  const std::int64_t parts = is_experts(weight, model) ? choices.ep * expert_tensor_degree(choices)
+                             : split                   ? choices.tp
+                                                       : 1;
+  return (elements + parts - 1) / parts;
 }
 
 }  // namespace
@@ -35,11 +47,13 @@ Bytes layer_weights(const PlanChoices& choices, const ExportSetting& setting) {
   std::int64_t largest = 0;
   for (const Block& block : setting.model.blocks) {
     if (block.count == 1) continue;
-    std::int64_t elements = 0;
+    std::int64_t experts = 0, others = 0;
     for (const Weight& weight : block.weights) {
-      elements += elements_on_device(weight, setting.model, choices.tp);
+      const std::int64_t elements = elements_on_device(weight, setting.model, choices);
+      (is_experts(weight, setting.model) ? experts : others) += elements;
     }
-    largest = std::max(largest, elements);
+    // Experts that are shared out are gathered by themselves.
+    largest = std::max(largest, choices.ep > 1 ? std::max(experts, others) : experts + others);
   }
   return element_of(setting) * largest;
 }

@@ -51,7 +51,7 @@ void check_context(Refusals& refusals, const Abilities& able, const PlanChoices&
     std::vector<std::string_view> known;
     for (const Context context : able.contexts) known.push_back(to_text(context));
     refuse(refusals, "context", std::string(to_text(choices.context)),
-           fmt::format("it has {}", fmt::join(known, ", ")));
+           fmt::format("it has {}{}", fmt::join(known, ", "), able.other_contexts));
     return;
   }
   if (choices.ulysses.value_or(1) > 1 && choices.context != Context::Ulysses &&

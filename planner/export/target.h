@@ -40,7 +40,8 @@ struct Abilities {
   std::string_view why_no_capacity = "its experts take every token";  // empty: they may have one
   std::vector<Context> contexts = {};                                 // ways to cut the sequence
   std::string_view why_no_contexts = "it has no word for attention over a sequence that is cut";
-  bool heads_in_ring = false;  // some of cp by heads, the others in a ring
+  std::string_view other_contexts = "";  // who has other ones, for messages
+  bool heads_in_ring = false;            // some of cp by heads, the others in a ring
   SequenceSplit sequence = SequenceSplit::Chosen;
   std::vector<Schedule> schedules = {Schedule::OneForwardOneBackward};
   bool any_chunks = false;  // several a stage without interleaving

@@ -279,7 +279,9 @@ std::vector<std::string> titan_notes(const Export& what) {
     notes.push_back("ZeRO 2 is FSDP that keeps weights whole from the forward to the backward.");
   }
   if (what.choices.ep > 1) {
-    notes.push_back("The experts of a layer are gathered apart from its other weights.");
+    notes.push_back(
+        "Experts of a layer are gathered by themselves, and its other weights; of the smaller of "
+        "these the plan gathers several layers' together.");
   }
   return notes;
 }

@@ -262,6 +262,19 @@ TEST_CASE("experts are shared out as a target does it, or not at all") {
   CHECK(refuses("colossal-ai", mixtral, stages, "place"));
 }
 
+TEST_CASE("a bucket that is a layer has the experts that are on a device") {
+  const ExportBench bench("qwen3-30b-a3b", "h100:2x8");
+  const auto bucket = [&](PlanChoices choices) {
+    choices.zero = 3;
+    return *own_bucket(target_named("torchtitan"), choices, bench.setting);
+  };
+  // 128 experts of 3 x 768 x 2048 weights in 16 bits; 8 of them share these out.
+  const std::int64_t experts = std::int64_t{128} * 3 * 768 * 2048;
+  CHECK(bucket({.dp = 16, .ep = 8}) == Bytes(2 * experts / 8));
+  CHECK(bucket({.dp = 16, .ep = 8}).value() < bucket({.dp = 16}).value() / 8);
+  CHECK(bucket({.dp = 16}) > Bytes(2 * experts));  // attention, router and norms are with them
+}
+
 TEST_CASE("what a policy would leave aside is refused") {
   const auto refuses = [](const char* model, PlanChoices choices, const char* field) {
     const ExportBench bench(model, "h100:1x8");
