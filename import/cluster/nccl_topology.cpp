@@ -48,7 +48,11 @@ class TreeReader {
                             "NCCL_MNNVL_ENABLE=0",
                             hosts_.size()));
     }
-    if (devices.empty()) fail_line(source_, root.line, "has no <gpu>");
+    if (devices.empty()) {
+      fail_line(source_, root.line,
+                "has no <gpu>: expected what NCCL writes (NCCL_TOPO_DUMP_FILE=t.xml in a job), not "
+                "what it is given to read (NCCL_TOPO_FILE)");
+    }
   }
   std::vector<TreeDevice> devices;
   std::vector<TreeNic> nics;

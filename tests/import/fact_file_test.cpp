@@ -91,6 +91,12 @@ TEST_CASE("a wrong value is told with its line, what was found and what was expe
   CHECK_THAT(refused("a100_nccl.xml", "count=\"2\"", "count=\"-2\""), Contains("found \"-2\""));
   CHECK_THAT(refused("a100_nccl.xml", "speed=\"200000\"", "speed=\"1e300\""),
              Contains("speed: expected megabits a second, found \"1e300\""));
+  // What some sites give NCCL to read.
+  CHECK_THROWS_WITH(
+      read_facts("<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0001:00:00.0\" "
+                 "class=\"0x030200\"/></cpu></system>",
+                 "f"),
+      Contains("f: line 1: has no <gpu>: expected what NCCL writes"));
   CHECK_THAT(refused("a100_hwloc.xml", "1082331758592", "99999999999999999999"),
              Contains("local_memory: expected bytes"));
   CHECK_THAT(refused("switches.txt", "Level=0", "Level=x"),
