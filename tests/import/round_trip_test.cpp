@@ -152,7 +152,7 @@ TEST_CASE("what was exported is imported as the same plan, in everything that fi
     for (const ExportTarget& target : export_targets()) {
       if (target.name != entry.target) continue;
       int done = 0;
-      for (int i = 0; done < cases(40, 10'000) && i < 20'000; ++i) {
+      for (int i = 0; done < cases(40, 10'000) && i < 100'000; ++i) {
         const ExportSetting& setting =
             benches[static_cast<std::size_t>(i) % benches.size()]->setting;
         const PlanChoices drawn =
