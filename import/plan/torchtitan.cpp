@@ -8,11 +8,14 @@ namespace meshwright {
 namespace {
 
 Precision torchtitan_precision(ForeignSettings& settings) {
-  const auto converters = settings.words("model.converters");
-  const bool fp8 = std::ranges::any_of(
-      converters, [](const std::string& name) { return name.find("float8") != name.npos; });
-  if (fp8) return Precision::FP8;
-  if (!converters.empty()) settings.refuse("model.converters", "plans know float8 alone");
+  // "float8" in TOML, Float8LinearConverter.Config() in Python.
+  for (const char* key : {"model.converters", "model_spec.converters"}) {
+    const auto converters = settings.words(key);
+    const bool fp8 = std::ranges::any_of(
+        converters, [](const std::string& name) { return name.find("loat8") != name.npos; });
+    if (fp8) return Precision::FP8;
+    if (!converters.empty()) settings.refuse(key, "plans know float8 alone");
+  }
   const std::string type = settings.word("training.mixed_precision_param").value_or("bfloat16");
   if (type != "bfloat16" && type != "float32") {
     settings.refuse("training.mixed_precision_param", "expected bfloat16 or float32");

@@ -91,6 +91,23 @@ TEST_CASE("of a Python file with several functions one is asked for") {
                     Contains("f: has no function huge that sets something; it has small, large"));
 }
 
+TEST_CASE("what converts products of a torchtitan module is its precision") {
+  const auto precision = [](const std::string& converter) {
+    return plan_from(
+               "from torchtitan import x\ndef mine():\n    spec = model_registry(\"405B\", "
+               "converters=[" +
+                   converter +
+                   "])\n    return Trainer.Config(model_spec=model_registry(\"405B\", "
+                   "converters=[" +
+                   converter + "]), training=TrainingConfig(local_batch_size=2))\n",
+               {.devices = 8})
+        .precision;
+  };
+  CHECK(precision("Float8LinearConverter.Config(filter_fqns=[\"lm_head\"])") == Precision::FP8);
+  CHECK(precision("") == Precision::BF16);
+  CHECK_THROWS_WITH(precision("NVFP4Converter.Config()"), Contains("plans know float8 alone"));
+}
+
 TEST_CASE("what the program fills in is taken as left out, and told") {
   const std::string file = R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
     "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})";
