@@ -3,31 +3,26 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <string>
 
-#include "costmodel/kernel/kernel.h"
+#include "executor/kernel_call.h"
 
 namespace meshwright::cuda {
 
-// Attention with its memory.
-class Attention {
- public:
-  virtual ~Attention() = default;
-  virtual void launch(cudaStream_t stream) = 0;
-};
-
-// The attention of one device, by cuDNN where the library is built with it.
+// The attention of one device and stream by cuDNN, where the library is built with it: in bf16 or
+// fp16, of whole sequences, with as many heads of keys as of queries, without dropout, window or
+// bias.
 class AttentionLibrary {
  public:
   virtual ~AttentionLibrary() = default;
-  // None: not attention in bf16 or fp16 of whole sequences without dropout, or cuDNN has none of
-  // its kind on this device.
-  virtual std::unique_ptr<Attention> make(const Kernel& kernel, Precision precision,
-                                          cudaStream_t stream) = 0;
+  // The call's buffers are device memory. False: not of the kind above, or cuDNN has none on this
+  // device.
+  virtual bool launch(const KernelCall& call, Precision precision) = 0;
   // Its name and version, for the profile; empty: there is none.
   virtual std::string name() const = 0;
 };
 
 // Of the device that is current.
-std::unique_ptr<AttentionLibrary> attention_library();
+std::unique_ptr<AttentionLibrary> attention_library(cudaStream_t stream);
 
 }  // namespace meshwright::cuda

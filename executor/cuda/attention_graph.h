@@ -4,11 +4,18 @@
 
 namespace meshwright::cuda {
 
+// How far it is from one batch, token and head of a tensor to the next, in elements.
+struct HeadSteps {
+  std::int64_t batch = 0, token = 0, head = 0;
+};
+
 // Attention of whole sequences: q, k, v, y of [batch, sequence, heads, head size].
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, sequence = 1, size = 64, value_size = 64;
   bool causal = true;
   cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
+  // By operand of the kernel; none: without gaps.
+  std::vector<HeadSteps> steps = {};
 };
 
 // A tensor that the graph reads or writes in device memory.
@@ -16,7 +23,8 @@ struct GraphMemory {
   std::int64_t id = 0;
   std::int64_t elements = 0;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  bool zeroed = false;  // must be 0 before each run: it is added to
+  bool zeroed = false;                      // must be 0 before each run: it is added to
+  std::optional<std::size_t> operand = {};  // of the kernel, whose memory it is; none: its own
 };
 // A number that the graph reads from the host.
 struct GraphNumber {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +25,7 @@ struct CudaCall {
   const StepSettings& settings;
   std::vector<std::byte*> buffers;  // of the operands
   std::vector<std::size_t> bytes;
+  std::vector<std::int64_t> counts = {};  // as KernelCall has them
 };
 
 // The library's functions. Throw EnvironmentError, and DeviceError when a device fails.

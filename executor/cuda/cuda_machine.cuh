@@ -1,9 +1,15 @@
 #pragma once
 
-#include "executor/cuda/cuda_work.h"
-#include "executor/cuda/device_memory.h"
 #include "executor/cuda/kernel_work.h"
 #include "executor/cuda/launch.cuh"
+#include "executor/cuda/stored_work.h"
+
+// What a launch carries is read where it is, not copied by every thread.
+#ifdef __CUDACC__
+#define MESHWRIGHT_CONSTANT const __grid_constant__
+#else
+#define MESHWRIGHT_CONSTANT const
+#endif
 
 // How the threads of a GPU share the work of executor/cuda/kernel_work.h. Tests on a
 // processor run it thread by thread.
@@ -47,10 +53,18 @@ struct BlockTeam {
   __device__ void add(Stored* to, Stored value) {
     atomicAdd(to, value);
   }
+  // Memory that the members share, one number each; there are two.
+  template <class Real>
+  __device__ Real* tile(int which) {
+    __shared__ Real tiles[2][kThreads];
+    return tiles[which];
+  }
+  __device__ void meet() { __syncthreads(); }
 };
 
 template <class Work>
-__global__ void __launch_bounds__(kThreads) run_elements(std::int64_t count, Work work) {
+__global__ void __launch_bounds__(kThreads)
+    run_elements(std::int64_t count, MESHWRIGHT_CONSTANT Work work) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
 #pragma unroll 2
@@ -58,14 +72,16 @@ __global__ void __launch_bounds__(kThreads) run_elements(std::int64_t count, Wor
 }
 
 template <class Work>
-__global__ void __launch_bounds__(kThreads) run_rows(std::int64_t count, Work work) {
+__global__ void __launch_bounds__(kThreads)
+    run_rows(std::int64_t count, MESHWRIGHT_CONSTANT Work work) {
   BlockTeam team;
   for (std::int64_t row = blockIdx.x; row < count; row += gridDim.x) work(team, row);
 }
 
 // A warp has neighbouring columns; the warps of a block share the rows.
 template <class Work>
-__global__ void __launch_bounds__(kThreads) run_columns(std::int64_t count, Work work) {
+__global__ void __launch_bounds__(kThreads)
+    run_columns(std::int64_t count, MESHWRIGHT_CONSTANT Work work) {
   using Sums = typename Work::Sums;
   __shared__ Sums parts[kWarps][kWarp];
   const int lane = threadIdx.x % kWarp, part = threadIdx.x / kWarp;
@@ -93,7 +109,7 @@ __device__ void add_states(State& state) {
 
 template <class Work>
 __global__ void __launch_bounds__(kThreads)
-    reduce_blocks(std::int64_t count, Work work, typename Work::State* blocks) {
+    reduce_blocks(std::int64_t count, MESHWRIGHT_CONSTANT Work work, typename Work::State* blocks) {
   auto state = work.begin();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -105,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Work>
 __global__ void __launch_bounds__(kThreads)
-    reduce_rest(int blocks, Work work, const typename Work::State* states) {
+    reduce_rest(int blocks, MESHWRIGHT_CONSTANT Work work, const typename Work::State* states) {
   auto state = work.begin();
   for (int i = threadIdx.x; i < blocks; i += kThreads) state.add(states[i]);
   add_states(state);
@@ -123,74 +139,96 @@ inline unsigned threads_for(std::int64_t columns) {
   return static_cast<unsigned>((warps < 1 ? 1 : (warps < kWarps ? warps : kWarps)) * kWarp);
 }
 
-// Takes down the work for a stream.
-class Recorder {
+// Gives the work to a stream.
+class Launcher {
  public:
+  explicit Launcher(WorkPlace& place) : place_(place) {}
+
   template <class Work>
   void elements(std::int64_t count, const Work& work) {
-    add([=](cudaStream_t stream) {
-      launch(run_elements<Work>, blocks_for(count, kThreads, kMostBlocks), kThreads, stream, count,
-             work);
-    });
+    launch(run_elements<Work>, blocks_for(count, kThreads, kMostBlocks), kThreads, place_.stream(),
+           count, work);
   }
   template <class Work>
   void rows(std::int64_t count, const Work& work) {
-    add([=](cudaStream_t stream) {
-      launch(run_rows<Work>, blocks_for(count, 1, kMostBlocks), threads_for(work.columns), stream,
-             count, work);
-    });
+    launch(run_rows<Work>, blocks_for(count, 1, kMostBlocks), threads_for(work.columns),
+           place_.stream(), count, work);
   }
   template <class Work>
   void columns(std::int64_t count, const Work& work) {
-    add([=](cudaStream_t stream) {
-      launch(run_columns<Work>, blocks_for(count, kWarp, 1 << 30), kThreads, stream, count, work);
-    });
+    launch(run_columns<Work>, blocks_for(count, kWarp, 1 << 30), kThreads, place_.stream(), count,
+           work);
   }
   template <class Work>
   void reduce(std::int64_t count, const Work& work) {
     using State = typename Work::State;
-    const auto memory = std::make_shared<DeviceMemory>(kReduceBlocks * sizeof(State));
-    list_.memory.push_back(memory);
-    State* const states = static_cast<State*>(memory->data());
+    static_assert(sizeof(State) <= WorkPlace::kStateBytes);
+    static_assert(kReduceBlocks <= WorkPlace::kStates);
+    State* const states = static_cast<State*>(place_.states());
     const unsigned blocks = blocks_for(count, kThreads, kReduceBlocks);
-    add([=](cudaStream_t stream) {
-      launch(reduce_blocks<Work>, blocks, kThreads, stream, count, work, states);
-      launch(reduce_rest<Work>, 1, kThreads, stream, static_cast<int>(blocks), work, states);
-    });
+    launch(reduce_blocks<Work>, blocks, kThreads, place_.stream(), count, work, states);
+    launch(reduce_rest<Work>, 1, kThreads, place_.stream(), static_cast<int>(blocks), work, states);
   }
-  template <class T>
-  const T* keep(const std::vector<T>& numbers) {
-    const auto memory = std::make_shared<DeviceMemory>(numbers.size() * sizeof(T));
-    copy_to_device(memory->data(), numbers.data(), numbers.size() * sizeof(T));
-    list_.memory.push_back(memory);
-    return static_cast<const T*>(memory->data());
+  template <class Make>
+  auto keep(const std::string& key, Make make) {
+    using Number = typename decltype(make())::value_type;
+    const void* kept = place_.kept(key);
+    if (kept == nullptr) {
+      const auto numbers = make();
+      kept = place_.keep(key, numbers.data(), numbers.size() * sizeof(Number));
+    }
+    return static_cast<const Number*>(kept);
   }
-  WorkList take() { return std::move(list_); }
 
  private:
-  void add(std::function<void(cudaStream_t)> launches) {
-    list_.launches.push_back(std::move(launches));
-  }
-  WorkList list_;
+  WorkPlace& place_;
 };
 
-template <class Work>
-void run_now(std::int64_t count, const Work& work, cudaStream_t stream) {
-  Recorder recorder;
-  recorder.elements(count, work);
-  for (const auto& launch : recorder.take().launches) launch(stream);
+template <class Stored>
+void fill(void* to, std::int64_t count, WorkPlace& place) {
+  Launcher(place).elements(
+      count, work::Fill<Stored>{static_cast<Stored*>(to), random_key(1, "benchmark")});
 }
 
-template <class Stored>
-void fill(void* to, std::int64_t count, cudaStream_t stream) {
-  run_now(count, work::Fill<Stored>{static_cast<Stored*>(to), random_key(1, "benchmark")}, stream);
-}
+// Asks what a launcher would be given, and gives it nowhere.
+struct NoMachine {
+  template <class Work>
+  void elements(std::int64_t, const Work&) {}
+  template <class Work>
+  void rows(std::int64_t, const Work&) {}
+  template <class Work>
+  void columns(std::int64_t, const Work&) {}
+  template <class Work>
+  void reduce(std::int64_t, const Work&) {}
+  template <class Make>
+  auto keep(const std::string&, Make make) {
+    using Number = typename decltype(make())::value_type;
+    return static_cast<const Number*>(nullptr);
+  }
+};
 
 template <class Stored>
-std::optional<WorkList> recorded_work(const KernelCall& call) {
-  Recorder recorder;
-  if (!work::KernelWork<Stored, Recorder>(call, recorder).add()) return {};
-  return recorder.take();
+StoredWork stored_work() {
+  return {.has =
+              [](const KernelCall& call) {
+                NoMachine nowhere;
+                return work::KernelWork<Stored, NoMachine>(call, nowhere).add();
+              },
+          .launch =
+              [](const KernelCall& call, WorkPlace& place) {
+                Launcher launcher(place);
+                return work::KernelWork<Stored, Launcher>(call, launcher).add();
+              },
+          .bias_gradient =
+              [](const KernelCall& call, WorkPlace& place) {
+                Launcher launcher(place);
+                work::KernelWork<Stored, Launcher>(call, launcher).add_bias_gradient();
+              },
+          .bias =
+              [](const KernelCall& call, WorkPlace& place) {
+                Launcher launcher(place);
+                work::KernelWork<Stored, Launcher>(call, launcher).add_bias();
+              }};
 }
 
 }  // namespace meshwright::cuda

@@ -81,38 +81,28 @@ CudaTarget::CudaTarget(const CudaRequest& request) {
   check_alike(properties, devices);
   const std::string name = properties.name;
   capability_ = properties.major * 10 + properties.minor;
-  attention_ = attention_library();
+  stream_ = std::make_shared<Stream>();
+  kernels_ = std::make_shared<CudaKernels>(stream_->get());
   provenance_ = {request.machine.value_or(std::to_string(devices) + " x " + name),
-                 software_of(request.version, attention_->name()), "meshwright benchmark"};
+                 software_of(request.version, kernels_->attention_name()), "meshwright benchmark"};
   record_.device = device_type_of(name);
   record_.description = name;
   record_.devices = devices;
   record_.memory = Bytes(static_cast<std::int64_t>(properties.totalGlobalMem));
-  blas_ = std::make_unique<BlasHandle>();
-  stream_ = std::make_shared<Stream>();
 }
 
 std::optional<Timed> CudaTarget::kernel(const Kernel& kernel, Precision precision) {
   check(cudaSetDevice(0), "cudaSetDevice");
   if (!can_compute(precision, capability_)) return {};
-  const auto timed = [&](auto bench) -> Timed {
-    return [stream = stream_, bench](std::int64_t count) {
-      return Seconds(seconds_of(*stream, count, [&](cudaStream_t where) { bench->launch(where); }));
-    };
-  };
-  if (kernel.kind == KernelKind::Matmul) {
-    const std::shared_ptr<Product> product =
-        make_product(kernel, precision, *blas_, stream_->get());
-    return product ? std::optional(timed(product)) : std::nullopt;
-  }
-  if (kernel.kind == KernelKind::Attention) {
-    const std::shared_ptr<Attention> made = attention_->make(kernel, precision, stream_->get());
-    return made ? std::optional(timed(made)) : std::nullopt;
-  }
   // Only products are computed in these.
-  if (precision == Precision::TF32 || precision == Precision::FP8) return {};
-  const auto bench = std::make_shared<WorkBench>(kernel, precision, stream_->get());
-  return bench->exists() ? std::optional(timed(bench)) : std::nullopt;
+  const bool products_only = precision == Precision::TF32 || precision == Precision::FP8;
+  if (products_only && kernel.kind != KernelKind::Matmul) return {};
+  const auto bench = std::make_shared<KernelBench>(kernel, precision, kernels_);
+  if (!bench->launch()) return {};
+  stream_->synchronize();
+  return [stream = stream_, bench](std::int64_t count) {
+    return Seconds(seconds_of(*stream, count, [&](cudaStream_t) { bench->launch(); }));
+  };
 }
 
 Timed CudaTarget::transfer(TransferKind kind, const std::vector<DeviceId>& group, Bytes bytes) {

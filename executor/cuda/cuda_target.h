@@ -1,16 +1,15 @@
 #pragma once
 
 #include "executor/benchmark/target.h"
-#include "executor/cuda/attention.h"
+#include "executor/cuda/cuda_kernels.h"
 #include "executor/cuda/cuda_library.h"
 #include "executor/cuda/nccl_group.h"
-#include "executor/cuda/product.h"
 
 namespace meshwright::cuda {
 
-// The GPUs of this machine: products by cuBLASLt, attention by cuDNN, other kernels by the work of
-// kernel_work.h, transfers by NCCL. Kernels are timed by events in their stream, one after
-// the other without a pause, so what is shorter than the host takes for a launch reads as that.
+// The GPUs of this machine with the kernels that training has, and transfers by NCCL. Kernels are
+// timed by events in their stream, one after the other without a pause, so what is shorter than the
+// host takes for a launch reads as that.
 class CudaTarget : public BenchmarkTarget {
  public:
   explicit CudaTarget(const CudaRequest& request);
@@ -25,9 +24,8 @@ class CudaTarget : public BenchmarkTarget {
   Provenance provenance_;
   DeviceRecord record_;
   int capability_ = 0;
-  std::unique_ptr<BlasHandle> blas_;
-  std::unique_ptr<AttentionLibrary> attention_;
-  std::shared_ptr<Stream> stream_;               // of device 0
+  std::shared_ptr<Stream> stream_;  // of device 0
+  std::shared_ptr<CudaKernels> kernels_;
   std::shared_ptr<const NcclGroup> last_group_;  // making one takes about a second
 };
 

@@ -2,34 +2,61 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
+#include <map>
+#include <string>
 
 #include "costmodel/base/precision.h"
+#include "executor/cuda/device_memory.h"
 #include "executor/kernel_call.h"
 
 namespace meshwright::cuda {
 
-// What is launched one after the other in a stream to run a kernel once, with the memory that only
-// it needs.
-struct WorkList {
-  std::vector<std::function<void(cudaStream_t)>> launches;
-  std::vector<std::shared_ptr<void>> memory;
+// A stream in which our own kernels are launched, with memory that only they
+// need: of the device that is current when it is made.
+class WorkPlace {
+ public:
+  static constexpr std::size_t kStateBytes = 64, kStates = 264;
+
+  explicit WorkPlace(cudaStream_t stream) : stream_(stream), states_(kStateBytes * kStates) {}
+
+  cudaStream_t stream() const { return stream_; }
+  // Of what is reduced.
+  void* states() const { return states_.data(); }
+  // Numbers that were kept by this key; null: none were.
+  const void* kept(const std::string& key) const {
+    const auto known = kept_.find(key);
+    return known == kept_.end() ? nullptr : known->second.data();
+  }
+  const void* keep(const std::string& key, const void* numbers, std::size_t bytes) {
+    const DeviceMemory& memory = kept_.try_emplace(key, bytes).first->second;
+    copy_to_device(memory.data(), numbers, bytes);
+    return memory.data();
+  }
+
+ private:
+  cudaStream_t stream_;
+  DeviceMemory states_;
+  std::map<std::string, DeviceMemory> kept_;
 };
 
-// The call's buffers are device memory. None: there is no such kernel.
-std::optional<WorkList> work_of(const KernelCall& call, Precision precision);
+// Whether there is work for a kernel; the call's buffers are not looked at.
+bool has_work(const KernelCall& call, Precision precision);
+// The call's buffers are device memory. False: there is no such kernel.
+bool launch_work(const KernelCall& call, Precision precision, WorkPlace& place);
+// Of a product: the gradient of its bias, and its bias.
+void launch_bias_gradient(const KernelCall& call, Precision precision, WorkPlace& place);
+void launch_bias(const KernelCall& call, Precision precision, WorkPlace& place);
+
+// Elements of `width` bytes from one operand to another of the same sizes.
+struct PlacedOperand {
+  const Operand& operand;
+  std::byte* buffer = nullptr;
+};
+void launch_copy(const PlacedOperand& from, const PlacedOperand& to, std::size_t width,
+                 cudaStream_t stream);
 
 // Fill device memory with ordinary numbers, or with indices below a limit.
-void fill_reals(void* to, std::int64_t count, Precision precision, cudaStream_t stream);
-void fill_indices(void* to, std::int64_t count, std::int64_t limit, cudaStream_t stream);
-
-// The same for the storage types that two files compile side by side.
-std::optional<WorkList> work_of_32_or_64_bits(const KernelCall& call, Precision precision);
-std::optional<WorkList> work_of_16_bits(const KernelCall& call, Precision precision);
-void fill_32_or_64_bits(void* to, std::int64_t count, Precision precision, cudaStream_t stream);
-void fill_8_or_16_bits(void* to, std::int64_t count, Precision precision, cudaStream_t stream);
+void fill_reals(void* to, std::int64_t count, Precision precision, WorkPlace& place);
+void fill_indices(void* to, std::int64_t count, std::int64_t limit, WorkPlace& place);
 
 }  // namespace meshwright::cuda

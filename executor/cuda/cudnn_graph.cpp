@@ -38,11 +38,10 @@ Extents dense_steps(const Extents& sizes) {
 GraphTensor CudnnGraph::make(const Extents& sizes, const Extents& steps, cudnnDataType_t type,
                              bool is_virtual, bool by_value) {
   GraphTensor tensor{next_id_++, sizes, steps, type, Description(CUDNN_BACKEND_TENSOR_DESCRIPTOR)};
-  constexpr std::int64_t kAlignment = 16;
   const Description& description = tensor.description;
   description.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, tensor.id);
   description.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
-  description.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kAlignment);
+  description.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kGraphAlignment);
   description.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, sizes.data());
   description.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, steps.data());
   description.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);

@@ -37,6 +37,9 @@ class Description {
   std::shared_ptr<cudnnBackendDescriptor_t> description_;
 };
 
+// Of all tensors in memory, in bytes.
+inline constexpr std::int64_t kGraphAlignment = 16;
+
 // Batch, heads, rows, columns.
 using Extents = std::array<std::int64_t, 4>;
 Extents dense_steps(const Extents& sizes);

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
+#include "executor/cuda/operand_view.h"
 #include "executor/math.h"
 #include "executor/random.h"
 
@@ -11,20 +9,13 @@
 namespace meshwright::work {
 
 template <class Stored>
-using RealOf = std::conditional_t<std::is_same_v<Stored, double>, double, float>;
-
+using In = ElementsOf<const Stored>;
 template <class Stored>
-MESHWRIGHT_HD inline RealOf<Stored> load(const Stored* from, std::int64_t i) {
-  return static_cast<RealOf<Stored>>(from[i]);
-}
-template <class Stored>
-MESHWRIGHT_HD inline void store(Stored* to, std::int64_t i, RealOf<Stored> value) {
-  to[i] = static_cast<Stored>(value);
-}
+using Out = ElementsOf<Stored>;
 
 template <class Stored>
 struct Zero {
-  Stored* y;
+  Out<Stored> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const { store(y, i, 0); }
 };
 
@@ -49,25 +40,25 @@ struct FillIndices {
 
 template <class Stored, class Math>
 struct Activation {
-  const Stored* x;
-  Stored* y;
+  In<Stored> x;
+  Out<Stored> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const { store(y, i, Math::value(load(x, i))); }
 };
 
 template <class Stored, class Math>
 struct ActivationGradient {
-  const Stored *x, *dy, *addend;  // the addend may be null, here and below
-  Stored* dx;
+  In<Stored> x, dy, addend;  // the addend may be none, here and below
+  Out<Stored> dx;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     const RealOf<Stored> slope = Math::slope(load(x, i)) * load(dy, i);
-    store(dx, i, addend == nullptr ? slope : load(addend, i) + slope);
+    store(dx, i, addend ? load(addend, i) + slope : slope);
   }
 };
 
 template <class Stored, class Math>
 struct GatedActivation {
-  const Stored *gate, *x;
-  Stored* y;
+  In<Stored> gate, x;
+  Out<Stored> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     store(y, i, Math::value(load(gate, i)) * load(x, i));
   }
@@ -75,8 +66,8 @@ struct GatedActivation {
 
 template <class Stored, class Math>
 struct GatedActivationGradient {
-  const Stored *gate, *x, *dy;
-  Stored *dgate, *dx;
+  In<Stored> gate, x, dy;
+  Out<Stored> dgate, dx;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     const RealOf<Stored> g = load(gate, i), d = load(dy, i);
     store(dgate, i, Math::slope(g) * load(x, i) * d);
@@ -86,82 +77,109 @@ struct GatedActivationGradient {
 
 template <class Stored>
 struct Scale {
-  const Stored *x, *addend;
+  In<Stored> x, addend;
   RealOf<Stored> factor;
-  Stored* y;
+  Out<Stored> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     const RealOf<Stored> scaled = factor * load(x, i);
-    store(y, i, addend == nullptr ? scaled : load(addend, i) + scaled);
+    store(y, i, addend ? load(addend, i) + scaled : scaled);
   }
 };
 
-// Of a tensor that is whole on the device, so that an element's place is its number.
 template <class Stored>
 struct Dropout {
-  const Stored *x, *addend;
+  In<Stored> x, addend;
   RandomKey key;
   double probability;
-  Stored* y;
+  GlobalPlaces places;
+  Out<Stored> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
-    const auto factor = static_cast<RealOf<Stored>>(
-        dropout_factor(key, static_cast<std::uint64_t>(i), probability));
+    const auto factor = static_cast<RealOf<Stored>>(dropout_factor(key, places[i], probability));
     const RealOf<Stored> kept = load(x, i) * factor;
-    store(y, i, addend == nullptr ? kept : load(addend, i) + kept);
+    store(y, i, addend ? load(addend, i) + kept : kept);
   }
 };
 
-// The second operand is repeated every `period` elements.
+// An operand may be repeated: its walk then stays where it is along a dimension.
 template <class Stored>
 struct Add {
-  const Stored *a, *b;
-  std::int64_t period;
-  Stored* y;
+  In<Stored> a, b;
+  Out<Stored> y;
+  MESHWRIGHT_HD void operator()(std::int64_t i) const { store(y, i, load(a, i) + load(b, i)); }
+};
+
+// One element of dx: the sum of what stands for it in dy, from left to right.
+template <class Given, class Gradient>
+struct SumGradient {
+  In<Given> dy;  // where the first of them is
+  Walk along;    // from there to the others
+  std::int64_t count;
+  ElementsOf<const Gradient> addend;
+  bool accumulate;
+  Out<Gradient> dx;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
-    store(y, i, load(a, i) + load(b, i % period));
+    using Real = RealOf<Given>;
+    Real sum = addend ? static_cast<Real>(load(addend, i))
+                      : (accumulate ? static_cast<Real>(load(dx, i)) : Real(0));
+    const Given* const first = &dy[i];
+    for (std::int64_t k = 0; k < count; ++k) sum += load(first, along(k));
+    store(dx, i, static_cast<RealOf<Gradient>>(sum));
   }
 };
 
-template <class Stored>
+// What is moved as it is: a number of so many bytes.
+template <class Unit>
 struct Copy {
-  const Stored* x;
-  Stored* y;
+  In<Unit> x;
+  Out<Unit> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const { y[i] = x[i]; }
+};
+
+// A bias for each column of rows of `columns`.
+template <class Stored>
+struct AddBias {
+  In<Stored> bias;
+  std::int64_t columns;
+  Out<Stored> y;
+  MESHWRIGHT_HD void operator()(std::int64_t i) const {
+    store(y, i, load(y, i) + load(bias, i % columns));
+  }
 };
 
 // One pair of entries that turn together, or one entry that stays; a row has `units` of them.
 template <class Stored>
 struct Rope {
-  const Stored *x, *addend;
+  RowsOf<const Stored> x, addend;
   const RealOf<Stored>*cosines, *sines;
   RealOf<Stored> direction;
   RopePairs which;
   std::int64_t columns, rows_per_position, positions;
-  Stored* y;
+  RowsOf<Stored> y;
 
   MESHWRIGHT_HD std::int64_t units() const { return columns - which.pairs(); }
-  MESHWRIGHT_HD void put(std::int64_t i, RealOf<Stored> value) const {
-    store(y, i, addend == nullptr ? value : load(addend, i) + value);
+  MESHWRIGHT_HD void put(std::int64_t row, std::int64_t i, RealOf<Stored> value) const {
+    store(y[row], i, addend ? load(addend[row], i) + value : value);
   }
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     const std::int64_t half = which.pairs(), row = i / units(), unit = i % units();
-    const std::int64_t start = row * columns;
+    const Stored* const from = x[row];
     if (unit >= half) {
-      const std::int64_t at = start + which.still(unit - half);
-      return put(at, load(x, at));
+      const std::int64_t at = which.still(unit - half);
+      return put(row, at, load(from, at));
     }
     const std::int64_t angle = row / rows_per_position % positions * half + unit;
-    const std::int64_t one = start + which.one(unit), other = start + which.other(unit);
+    const std::int64_t one = which.one(unit), other = which.other(unit);
     const auto pair =
-        turned(load(x, one), load(x, other), cosines[angle], direction * sines[angle]);
-    put(one, pair.first);
-    put(other, pair.second);
+        turned(load(from, one), load(from, other), cosines[angle], direction * sines[angle]);
+    put(row, one, pair.first);
+    put(row, other, pair.second);
   }
 };
 
 // State is what moments and, if there is one, the fp32 copy of the weights are stored as.
-template <class Stored, class State>
+template <class Stored, class Gradient, class State>
 struct AdamW {
-  const Stored* gradient;
+  const Gradient* gradient;
   const double* factor;
   Stored* weight;
   State *m, *v, *master;  // no master: the weights are all there is

@@ -1,37 +1,14 @@
 #include "executor/cuda/kernel_bench.h"
 
+#include <algorithm>
+
 namespace meshwright::cuda {
 namespace {
 
-std::size_t bytes_of(Precision precision) {
-  switch (precision) {
-    case Precision::FP64:
-      return 8;
-    case Precision::FP32:
-    case Precision::TF32:
-      return 4;
-    case Precision::FP16:
-    case Precision::BF16:
-      return 2;
-    case Precision::FP8:
-      break;
-  }
-  return 1;
-}
-
-std::size_t bytes_of(BufferElement element, Precision precision) {
-  switch (element) {
-    case BufferElement::Real:
-      return bytes_of(precision);
-    case BufferElement::Index:
-    case BufferElement::Single:
-      return 4;
-    case BufferElement::Double:
-      return 8;
-    case BufferElement::Byte:
-      break;
-  }
-  return 1;
+std::size_t width_of(BufferElement element, Precision precision) {
+  // The result of an 8-bit product has 16.
+  if (precision == Precision::FP8 && element == BufferElement::Real) return 2;
+  return static_cast<std::size_t>(bytes_per_element(element, precision).value());
 }
 
 std::int64_t extent_of(const Operand& operand) {
@@ -48,18 +25,48 @@ std::int64_t index_limit(const Kernel& kernel) {
   return kernel.operands[kernel.part == KernelPart::Forward ? 1 : 2].sizes[0];
 }
 
+// Operands that are one number, or two, for each row.
+std::vector<std::size_t> statistics_of(const Kernel& kernel) {
+  const bool forward = kernel.part == KernelPart::Forward;
+  switch (kernel.kind) {
+    case KernelKind::LayerNorm:
+      if (forward) return {kernel.operands.size() - 2, kernel.operands.size() - 1};
+      return kernel.part == KernelPart::InputGradient ? std::vector<std::size_t>{2, 3}
+                                                      : std::vector<std::size_t>{1, 2};
+    case KernelKind::RmsNorm:
+      if (forward) return {kernel.operands.size() - 1};
+      return kernel.part == KernelPart::InputGradient ? std::vector<std::size_t>{2}
+                                                      : std::vector<std::size_t>{1};
+    case KernelKind::RowSums: {
+      if (forward) return {};
+      const std::size_t last = kernel.operands.size() - 1;
+      return last == 5 ? std::vector<std::size_t>{2, 3} : std::vector<std::size_t>{2};
+    }
+    case KernelKind::Attention:
+      return {4};
+    case KernelKind::LossLargest:
+      return {1};
+    case KernelKind::LossSums:
+      return {2, 3};
+    case KernelKind::Loss:
+      return forward ? std::vector<std::size_t>{1, 2} : std::vector<std::size_t>{2, 3};
+    default:
+      return {};
+  }
+}
+
 void fill(const Kernel& kernel, const Operand& operand, Precision precision, void* memory,
-          cudaStream_t stream) {
+          WorkPlace& place) {
   const std::int64_t count = extent_of(operand);
   switch (operand.element) {
     case BufferElement::Index:
-      return fill_indices(memory, count, index_limit(kernel), stream);
+      return fill_indices(memory, count, index_limit(kernel), place);
     case BufferElement::Double:
-      return fill_reals(memory, count, Precision::FP64, stream);
+      return fill_reals(memory, count, Precision::FP64, place);
     case BufferElement::Single:
-      return fill_reals(memory, count, Precision::FP32, stream);
+      return fill_reals(memory, count, Precision::FP32, place);
     case BufferElement::Real:
-      return fill_reals(memory, count, precision, stream);
+      return fill_reals(memory, count, precision, place);
     case BufferElement::Byte:
       return;
   }
@@ -67,37 +74,36 @@ void fill(const Kernel& kernel, const Operand& operand, Precision precision, voi
 
 }  // namespace
 
-std::optional<WorkList> work_of(const KernelCall& call, Precision precision) {
-  switch (precision) {
-    case Precision::FP64:
-    case Precision::FP32:
-      return work_of_32_or_64_bits(call, precision);
-    case Precision::FP16:
-    case Precision::BF16:
-      return work_of_16_bits(call, precision);
-    case Precision::TF32:
-    case Precision::FP8:
-      break;
+KernelBench::KernelBench(const Kernel& kernel, Precision precision,
+                         std::shared_ptr<CudaKernels> kernels)
+    : kernel_(kernel), precision_(precision), kernels_(std::move(kernels)) {
+  if (precision == Precision::BF16 || precision == Precision::FP16) {
+    for (const std::size_t i : statistics_of(kernel_)) {
+      kernel_.operands[i].element = BufferElement::Single;
+    }
   }
-  return {};
-}
-
-void fill_reals(void* to, std::int64_t count, Precision precision, cudaStream_t stream) {
-  bytes_of(precision) >= 4 ? fill_32_or_64_bits(to, count, precision, stream)
-                           : fill_8_or_16_bits(to, count, precision, stream);
-}
-
-WorkBench::WorkBench(const Kernel& kernel, Precision precision, cudaStream_t stream)
-    : kernel_(kernel) {
   for (const Operand& operand : kernel_.operands) {
-    const auto elements = static_cast<std::size_t>(extent_of(operand));
+    const auto elements = static_cast<std::size_t>(std::max<std::int64_t>(extent_of(operand), 1));
     memory_.push_back(
-        std::make_unique<DeviceMemory>(elements * bytes_of(operand.element, precision)));
-    fill(kernel_, operand, precision, memory_.back()->data(), stream);
+        std::make_unique<DeviceMemory>(elements * width_of(operand.element, precision)));
+    fill(kernel_, operand, precision, memory_.back()->data(), kernels_->place());
     buffers_.push_back(static_cast<std::byte*>(memory_.back()->data()));
   }
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  work_ = work_of({kernel_, buffers_, settings_, 0}, precision);
+  if (kernel_.kind == KernelKind::ExpertMatmul) {
+    // Rows in equal numbers, as far as that goes.
+    const std::size_t weight = kernel_.part == KernelPart::InputGradient ? 0 : 1;
+    const bool gradient = kernel_.part == KernelPart::WeightGradient;
+    const std::int64_t experts = kernel_.operands[gradient ? 3 : weight].sizes[0];
+    const std::int64_t rows =
+        kernel_.operands[kernel_.part == KernelPart::Forward ? 0 : 1].sizes[0];
+    for (std::int64_t e = 0; e < experts; ++e) {
+      counts_.push_back(rows * (e + 1) / experts - rows * e / experts);
+    }
+  }
+}
+
+bool KernelBench::launch() {
+  return kernels_->launch({kernel_, buffers_, settings_, 0, counts_}, precision_);
 }
 
 }  // namespace meshwright::cuda

@@ -3,28 +3,26 @@
 #include <memory>
 #include <vector>
 
-#include "executor/cuda/cuda_work.h"
-#include "executor/cuda/device_memory.h"
-#include "executor/cuda/product.h"
+#include "executor/cuda/cuda_kernels.h"
 
 namespace meshwright::cuda {
 
-// A kernel of executor/cuda/kernel_work.h with its memory, filled with ordinary numbers.
-class WorkBench {
+// A kernel with memory for its operands, filled with ordinary numbers. In 16 bits statistics are
+// fp32, as training has them.
+class KernelBench {
  public:
-  WorkBench(const Kernel& kernel, Precision precision, cudaStream_t stream);
+  KernelBench(const Kernel& kernel, Precision precision, std::shared_ptr<CudaKernels> kernels);
   // False: there is no such kernel.
-  bool exists() const { return work_.has_value(); }
-  void launch(cudaStream_t stream) const {
-    for (const auto& launch : work_->launches) launch(stream);
-  }
+  bool launch();
 
  private:
   Kernel kernel_;
+  Precision precision_;
   StepSettings settings_{.step = 3};
+  std::shared_ptr<CudaKernels> kernels_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::vector<std::byte*> buffers_;
-  std::optional<WorkList> work_;
+  std::vector<std::int64_t> counts_;
 };
 
 // How long so many launches in a row take on the device, whose stream it is.

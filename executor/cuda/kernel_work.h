@@ -1,51 +1,33 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
+#include <string>
 
 #include "executor/adamw_factors.h"
+#include "executor/cuda/call_rules.h"
 #include "executor/cuda/reduce_work.h"
-#include "executor/cuda/row_work.h"
-#include "executor/kernel_call.h"
-#include "executor/rope_table.h"
 
 // Which work makes up a kernel. A machine is given the work in its order:
 //   elements(count, work)  work(i) for every element, in any order
 //   rows(count, work)      work(team, row) for every row
 //   columns(count, work)   the sums of every column's parts
 //   reduce(count, work)    one state of all elements
-//   keep(numbers)          a copy that the work can read, for as long as the work is there
+//   keep(key, make)        numbers that the work can read, for as long as the
+//   machine is there: what
+//                          make() gives for the first of equal keys
 namespace meshwright::work {
-
-inline bool is_dense(const Operand& operand) {
-  const Places places(operand.sizes, operand.strides);
-  return places.count() <= 1 || (places.even() && places.stride() == 1);
-}
-
-inline bool all_dense(const Kernel& kernel) {
-  for (const Operand& operand : kernel.operands) {
-    if (!is_dense(operand)) return false;
-  }
-  return true;
-}
-
-// A norm that has a part of each row.
-inline bool has_row_sums(const Kernel& kernel) {
-  const bool norm = kernel.kind == KernelKind::LayerNorm || kernel.kind == KernelKind::RmsNorm;
-  return norm && !kernel.place.empty();
-}
 
 template <class Stored, class Machine>
 class KernelWork {
  public:
   using Real = RealOf<Stored>;
-  KernelWork(const KernelCall& call, Machine& machine) : call_(call), machine_(machine) {}
+  KernelWork(const KernelCall& call, Machine& machine)
+      : call_(call), machine_(machine), views_(call) {}
 
   // False: there is no such kernel, and nothing was given to the machine.
   bool add() {
-    const Kernel& kernel = call_.kernel;
-    if (kernel.kind == KernelKind::Add) return add_addition();
-    if (!all_dense(kernel) || has_row_sums(kernel)) return false;
-    switch (kernel.part) {
+    switch (call_.kernel.part) {
       case KernelPart::Forward:
         return add_forward();
       case KernelPart::InputGradient:
@@ -58,46 +40,65 @@ class KernelWork {
     return false;
   }
 
+  // Of a product with a bias: its gradient beside that of the weight, and the
+  // bias itself, where the library that multiplies does not add it.
+  bool add_bias_gradient() {
+    return views_.with_gradient(last(), [&](auto type) {
+      using Gradient = decltype(type);
+      return by_column(columns(1), ColumnSums<Stored, Gradient>{
+                                       views_.in_rows(1), rows(1), call_.kernel.accumulate,
+                                       views_.template gradient_vector<Gradient>(last())});
+    });
+  }
+  bool add_bias() {
+    return elements(count(last()),
+                    AddBias<Stored>{views_.in(2), columns(last()), views_.out(last())});
+  }
+
  private:
-  const Stored* in(std::size_t i) const { return call_.data<const Stored>(i); }
-  Stored* out(std::size_t i) const { return call_.data<Stored>(i); }
-  const std::int32_t* indices(std::size_t i) const { return call_.data<const std::int32_t>(i); }
-  std::int64_t count(std::size_t i) const {
-    return Places(call_.operand(i).sizes, call_.operand(i).strides).count();
-  }
-  std::int64_t columns(std::size_t i) const { return call_.operand(i).sizes.back(); }
-  std::int64_t rows(std::size_t i) const { return count(i) / columns(i); }
-  // What stands before the last operand, if anything is added.
-  const Stored* addend() const {
-    return call_.kernel.has_addend ? in(call_.operand_count() - 2) : nullptr;
-  }
-  std::size_t last() const { return call_.operand_count() - 1; }
+  std::size_t last() const { return views_.last(); }
+  std::int64_t count(std::size_t i) const { return views_.count(i); }
+  std::int64_t columns(std::size_t i) const { return views_.columns(i); }
+  std::int64_t rows(std::size_t i) const { return views_.rows(i); }
   template <class Attributes>
   const Attributes& attributes() const {
     return call_.attributes<Attributes>();
   }
+  const NormAttributes& norm() const { return attributes<NormAttributes>(); }
+  Real shift() const { return gain_shift<Real>(norm()); }
 
   template <class Work>
   bool elements(std::int64_t count, const Work& work) {
-    machine_.elements(count, work);
-    return true;
+    if (views_.fits() && count > 0) machine_.elements(count, work);
+    return views_.fits();
   }
   template <class Work>
   bool by_row(std::int64_t count, const Work& work) {
-    machine_.rows(count, work);
-    return true;
+    if (views_.fits() && count > 0) machine_.rows(count, work);
+    return views_.fits();
+  }
+  template <class Work>
+  bool by_column(std::int64_t count, const Work& work) {
+    if (views_.fits() && count > 0) machine_.columns(count, work);
+    return views_.fits();
+  }
+  template <class Work>
+  bool reduced(std::int64_t count, const Work& work) {
+    if (views_.fits()) machine_.reduce(count, work);
+    return views_.fits();
   }
 
   bool add_forward() {
-    const NormAttributes* norm = std::get_if<NormAttributes>(&call_.kernel.attributes);
+    auto& v = views_;
     switch (call_.kernel.kind) {
       case KernelKind::Activation:
         return with_function([&](auto math) {
-          return elements(count(1), Activation<Stored, decltype(math)>{in(0), out(1)});
+          return elements(count(1), Activation<Stored, decltype(math)>{v.in(0), v.out(1)});
         });
       case KernelKind::GatedActivation:
         return with_function([&](auto math) {
-          return elements(count(2), GatedActivation<Stored, decltype(math)>{in(0), in(1), out(2)});
+          return elements(count(2),
+                          GatedActivation<Stored, decltype(math)>{v.in(0), v.in(1), v.out(2)});
         });
       case KernelKind::Scale:
         return add_scale();
@@ -105,44 +106,61 @@ class KernelWork {
         return add_dropout();
       case KernelKind::Rope:
         return add_rope(1);
+      case KernelKind::Add:
+        return elements(count(2), Add<Stored>{v.in(0), v.in(1), v.out(2)});
       case KernelKind::RowSums:
-        return by_row(rows(0), RowSums<Stored>{in(0), columns(0), call_.data<double>(1)});
-      case KernelKind::LayerNorm:
         return by_row(rows(0),
-                      LayerNorm<Stored>{in(0), in(1), in(2), gain_shift<Real>(*norm), norm->epsilon,
-                                        columns(0), out(3), out(4), out(5)});
+                      RowSums<Stored>{v.in_rows(0), columns(0), v.template doubles<double>(1)});
+      case KernelKind::LayerNorm:
       case KernelKind::RmsNorm:
-        return by_row(rows(0), RmsNorm<Stored>{in(0), in(1), gain_shift<Real>(*norm), norm->epsilon,
-                                               columns(0), out(2), out(3)});
+        return add_norm();
       case KernelKind::LossLargest:
-        return by_row(rows(0), LossLargest<Stored>{in(0), columns(0), out(1)});
+        return by_row(rows(0), LossLargest<Stored>{v.in_rows(0), columns(0), v.out_statistic(1)});
       case KernelKind::LossSums:
-        return by_row(rows(0), LossSums<Stored>{in(0), indices(1), in(2), columns(0),
-                                                call_.kernel.first_row, out(3)});
+        return by_row(rows(0),
+                      LossSums<Stored>{v.in_rows(0), v.index(1), v.statistic(2), columns(0),
+                                       call_.kernel.first_row, v.out_statistic(3)});
       case KernelKind::Loss:
-        machine_.reduce(count(0), Loss<Stored>{indices(0), in(1), in(2), call_.settings.label_share,
-                                               call_.data<double>(3)});
-        return true;
+        return reduced(count(0),
+                       Loss<Real>{v.index(0), v.statistic(1), v.statistic(2),
+                                  call_.settings.label_share, v.template doubles<double>(3)});
       case KernelKind::Embedding:
-        return by_row(count(0), Embedding<Stored>{indices(0), in(1), rows(1), columns(1),
-                                                  call_.kernel.first_row, out(2)});
+        return by_row(count(0), Embedding<Stored>{v.index(0), v.in_rows(1), rows(1), columns(1),
+                                                  call_.kernel.first_row, v.out_rows(2)});
+      case KernelKind::Attention:
+        return by_row(
+            count(0) / std::max<std::int64_t>(columns(0), 1),
+            AttentionForward<Stored>{attention_operands(call_, views_), v.template heads<Stored>(3),
+                                     v.template log_sums<Real>(4), call_.operand(1).sizes[1]});
+      case KernelKind::Router:
+        return add_router();
+      case KernelKind::ExpertOrder:
+        return add_expert_order();
+      case KernelKind::Dispatch:
+        return by_row(rows(0), Dispatch<Stored>{v.in_rows(0), v.index_rows(1), columns(1),
+                                                columns(0), v.out_rows(2)});
+      case KernelKind::SortRows:
+        return add_sorted(false);
+      case KernelKind::Combine:
+        return by_row(rows(3), Combine<Stored>{v.in_rows(0), v.in_rows(1), v.index_rows(2),
+                                               columns(2), columns(3), v.out_rows(3)});
       default:
         return false;
     }
   }
 
   bool add_input_gradient() {
-    const NormAttributes* norm = std::get_if<NormAttributes>(&call_.kernel.attributes);
+    auto& v = views_;
     switch (call_.kernel.kind) {
       case KernelKind::Activation:
         return with_function([&](auto math) {
           return elements(count(0), ActivationGradient<Stored, decltype(math)>{
-                                        in(0), in(1), addend(), out(last())});
+                                        v.in(0), v.in(1), v.addend(), v.out(last())});
         });
       case KernelKind::GatedActivation:
         return with_function([&](auto math) {
           return elements(count(0), GatedActivationGradient<Stored, decltype(math)>{
-                                        in(0), in(1), in(2), out(3), out(4)});
+                                        v.in(0), v.in(1), v.in(2), v.out(3), v.out(4)});
         });
       case KernelKind::Scale:
         return add_scale();
@@ -150,140 +168,268 @@ class KernelWork {
         return add_dropout();
       case KernelKind::Rope:
         return add_rope(-1);
-      case KernelKind::Sum:  // dense: every element of dy is one of dx
-        if (call_.kernel.has_addend || call_.kernel.accumulate) return false;
-        return elements(count(1), Copy<Stored>{in(0), out(1)});
+      case KernelKind::Sum:
+        return v.with_gradient(0, [&](auto given) {
+          return v.with_gradient(last(), [&](auto gradient) { return add_sum(given, gradient); });
+        });
       case KernelKind::RowSums: {
         constexpr std::size_t kWithMean = 6;
         const bool has_mean = call_.operand_count() == kWithMean;
-        return by_row(rows(0), RowSumsGradient<Stored>{in(0), in(1), has_mean ? in(2) : nullptr,
-                                                       in(last() - 2), in(last() - 1),
-                                                       gain_shift<Real>(*norm), columns(0),
-                                                       call_.data<double>(last())});
+        return by_row(rows(0), RowSumsGradient<Stored>{v.in_rows(0), v.in_vector(1),
+                                                       has_mean ? v.statistic(2) : In<Real>(),
+                                                       v.statistic(last() - 2),
+                                                       v.in_rows(last() - 1), shift(), columns(0),
+                                                       v.template doubles<double>(last())});
       }
       case KernelKind::LayerNorm:
-        return by_row(rows(0),
-                      LayerNormGradient<Stored>{in(0), in(1), in(2), in(3), in(4), addend(),
-                                                gain_shift<Real>(*norm), columns(0), out(last())});
+        return by_row(rows(0), LayerNormGradient<Stored>{
+                                   v.in_rows(0), v.in_vector(1), v.statistic(2), v.statistic(3),
+                                   v.in_rows(4), v.whole_sums(5), v.addend_rows(), shift(),
+                                   columns(0), v.out_rows(last())});
       case KernelKind::RmsNorm:
         return by_row(rows(0),
-                      RmsNormGradient<Stored>{in(0), in(1), in(2), in(3), addend(),
-                                              gain_shift<Real>(*norm), columns(0), out(last())});
+                      RmsNormGradient<Stored>{v.in_rows(0), v.in_vector(1), v.statistic(2),
+                                              v.in_rows(3), v.whole_sums(4), v.addend_rows(),
+                                              shift(), columns(0), v.out_rows(last())});
       case KernelKind::Loss:
-        return by_row(rows(0), LossGradient<Stored>{in(0), indices(1), in(2), in(3),
-                                                    static_cast<Real>(loss_slope(call_.settings)),
-                                                    columns(0), call_.kernel.first_row, out(4)});
+        return by_row(
+            rows(0), LossGradient<Stored>{v.in_rows(0), v.index(1), v.statistic(2), v.statistic(3),
+                                          static_cast<Real>(loss_slope(call_.settings)), columns(0),
+                                          call_.kernel.first_row, v.out_rows(4)});
+      case KernelKind::Attention:
+        return add_attention_gradient();
+      case KernelKind::Router:
+        return elements(rows(0), RouterGradient<Stored>{
+                                     v.in_rows(0), v.index_rows(1), v.in_rows(2), v.addend_rows(),
+                                     router_rules(call_, views_, columns(1)), v.out_rows(last())});
+      case KernelKind::Dispatch:
+        return by_row(rows(last()),
+                      DispatchGradient<Stored>{v.index_rows(0), v.in_rows(1), v.addend_rows(),
+                                               columns(0), columns(last()), v.out_rows(last())});
+      case KernelKind::SortRows:
+        return add_sorted(true);
+      case KernelKind::Combine:
+        return by_row(rows(3), CombineGradient<Stored>{v.in_rows(0), v.in_rows(1), v.index_rows(2),
+                                                       v.in_rows(3), columns(2), columns(3),
+                                                       v.out_rows(4), v.out_rows(5)});
       default:
         return false;
     }
   }
 
   bool add_weight_gradient() {
+    auto& v = views_;
     const bool accumulate = call_.kernel.accumulate;
-    switch (call_.kernel.kind) {
-      case KernelKind::LayerNorm:
-        machine_.columns(columns(0),
-                         NormWeightGradient<Stored>{in(0), in(1), in(2), in(3), rows(0), columns(0),
-                                                    accumulate, out(4), out(5)});
-        return true;
-      case KernelKind::RmsNorm:
-        machine_.columns(columns(0),
-                         NormWeightGradient<Stored>{in(0), nullptr, in(1), in(2), rows(0),
-                                                    columns(0), accumulate, out(3), nullptr});
-        return true;
-      case KernelKind::Embedding:
-        if (!accumulate) elements(count(2), Zero<Stored>{out(2)});
-        return by_row(count(0), EmbeddingGradient<Stored>{indices(0), in(1), rows(2), columns(2),
-                                                          call_.kernel.first_row, out(2)});
-      default:
-        return false;
-    }
+    return v.with_gradient(last(), [&](auto type) {
+      using Gradient = decltype(type);
+      switch (call_.kernel.kind) {
+        case KernelKind::LayerNorm:
+          return by_column(columns(0),
+                           NormWeightGradient<Stored, Gradient>{
+                               v.in_rows(0), v.statistic(1), v.statistic(2), v.in_rows(3), rows(0),
+                               accumulate, v.template gradient_vector<Gradient>(4),
+                               v.template gradient_vector<Gradient>(5)});
+        case KernelKind::RmsNorm:
+          return by_column(columns(0),
+                           NormWeightGradient<Stored, Gradient>{
+                               v.in_rows(0), In<Real>(), v.statistic(1), v.in_rows(2), rows(0),
+                               accumulate, v.template gradient_vector<Gradient>(3), nullptr});
+        case KernelKind::Embedding: {
+          const EmbeddingGradient<Stored, Gradient> work{
+              v.index(0), v.in_rows(1),           rows(2),
+              columns(2), call_.kernel.first_row, v.template gradient_rows<Gradient>(2)};
+          const Out<Gradient> table = v.template gradients<Gradient>(2);
+          if (!accumulate) elements(count(2), Zero<Gradient>{table});
+          return by_row(count(0), work);
+        }
+        default:
+          return false;
+      }
+    });
   }
 
   bool add_step() {
-    const auto& ranges = call_.kernel.ranges;
+    auto& v = views_;
     switch (call_.kernel.kind) {
       case KernelKind::AdamW:
-        return add_adamw();
+        return v.with_gradient(0, [&](auto gradient) { return add_adamw(gradient); });
       case KernelKind::NormLargest:
-        if (ranges.size() != 1 || call_.operand_count() != 2) return false;
-        machine_.reduce(ranges[0].count,
-                        NormLargest<Stored>{in(0) + ranges[0].first, call_.data<double>(1)});
-        return true;
+        return v.with_gradient(0, [&](auto type) {
+          using Gradient = decltype(type);
+          return reduced(range_count(), NormLargest<Gradient>{stretches(type),
+                                                              v.template doubles<double>(last())});
+        });
       case KernelKind::NormSums:
-        if (ranges.size() != 1 || call_.operand_count() != 3) return false;
-        machine_.reduce(ranges[0].count,
-                        NormSums<Stored>{in(0) + ranges[0].first, call_.data<const double>(1),
-                                         call_.data<double>(2)});
-        return true;
+        return v.with_gradient(0, [&](auto type) {
+          using Gradient = decltype(type);
+          return reduced(
+              range_count(),
+              NormSums<Gradient>{stretches(type), v.template doubles<const double>(last() - 1),
+                                 v.template doubles<double>(last())});
+        });
       case KernelKind::ClipFactor:
         return elements(
-            1, ClipFactor{call_.data<const double>(0),
+            1, ClipFactor{v.template doubles<const double>(0),
                           call_.settings.clip.value_or(std::numeric_limits<double>::infinity()),
-                          call_.settings.loss_scale, call_.data<double>(1),
-                          last() == 2 ? call_.data<std::int32_t>(2) : nullptr});
+                          call_.settings.loss_scale, v.template doubles<double>(1),
+                          last() == 2 ? v.out_index(2).data : nullptr});
       default:
         return false;
     }
   }
 
-  // The second operand lies as the first, or is one row for all.
-  bool add_addition() {
-    const Operand& b = call_.operand(1);
-    if (!is_dense(call_.operand(0)) || !is_dense(call_.operand(2))) return false;
-    if (is_dense(b)) return elements(count(2), Add<Stored>{in(0), in(1), count(2), out(2)});
-    if (b.sizes.size() != 2 || b.strides[0] != 0 || b.strides[1] != 1) return false;
-    return elements(count(2), Add<Stored>{in(0), in(1), columns(1), out(2)});
+  bool add_norm() {
+    auto& v = views_;
+    const bool is_cut = !call_.kernel.place.empty();
+    if (call_.kernel.kind == KernelKind::LayerNorm) {
+      const WholeSums whole = v.whole_sums(3);
+      const std::size_t y = is_cut ? 4 : 3;
+      return by_row(rows(0), LayerNorm<Stored>{v.in_rows(0), v.in_vector(1), v.in_vector(2), whole,
+                                               shift(), norm().epsilon, columns(0), v.out_rows(y),
+                                               v.out_statistic(y + 1), v.out_statistic(y + 2)});
+    }
+    const WholeSums whole = v.whole_sums(2);
+    const std::size_t y = is_cut ? 3 : 2;
+    return by_row(rows(0),
+                  RmsNorm<Stored>{v.in_rows(0), v.in_vector(1), whole, shift(), norm().epsilon,
+                                  columns(0), v.out_rows(y), v.out_statistic(y + 1)});
   }
   bool add_scale() {
     const auto factor = static_cast<Real>(attributes<ScaleAttributes>().factor);
-    return elements(count(0), Scale<Stored>{in(0), addend(), factor, out(last())});
+    return elements(count(0),
+                    Scale<Stored>{views_.in(0), views_.addend(), factor, views_.out(last())});
   }
   bool add_dropout() {
-    for (std::size_t i = 0; i < call_.kernel.place.size(); ++i) {
-      if (call_.kernel.place[i].size != call_.operand(0).sizes[i]) return false;
-    }
     const RandomKey key = random_key(call_.settings.seed, call_.kernel.name, call_.settings.step);
-    return elements(
-        count(0), Dropout<Stored>{in(0), addend(), key, attributes<DropoutAttributes>().probability,
-                                  out(last())});
+    return elements(count(0), Dropout<Stored>{views_.in(0), views_.addend(), key,
+                                              attributes<DropoutAttributes>().probability,
+                                              views_.global_places(0), views_.out(last())});
+  }
+  // Where the stride of dx is 0, elements of dy are added up.
+  template <class Given, class Gradient>
+  bool add_sum(Given, Gradient) {
+    const Operand &dy = call_.operand(0), &dx = call_.operand(last());
+    if (dy.sizes.size() != dx.sizes.size() || dy.sizes.size() > Walk::kMostDims) return false;
+    const auto stays = [](std::int64_t stride) { return stride != 0; };
+    const auto adds = [](std::int64_t stride) { return stride == 0; };
+    std::int64_t results = 1, each = 1;
+    for (std::size_t d = 0; d < dx.sizes.size(); ++d) {
+      (dx.strides[d] == 0 ? each : results) *= dx.sizes[d];
+    }
+    const Out<Given> first = views_.template gradients<Given>(0);
+    SumGradient<Given, Gradient> work{
+        {first.data, {}},        CallViews<Stored>::walk_where(dy, dx, adds), each, {},
+        call_.kernel.accumulate, views_.template gradients<Gradient>(last())};
+    work.dy.walk = CallViews<Stored>::walk_where(dy, dx, stays);
+    work.dx.walk = CallViews<Stored>::walk_where(dx, dx, stays);
+    if (call_.kernel.has_addend) {
+      const Out<Gradient> addend = views_.template gradients<Gradient>(1);
+      work.addend = {addend.data, CallViews<Stored>::walk_where(call_.operand(1), dx, stays)};
+    }
+    return elements(each == 0 ? 0 : results, work);
   }
   bool add_rope(int direction) {
     const auto& rope = attributes<RopeAttributes>();
     const auto& sizes = call_.operand(0).sizes;
-    const RopeTable<Real> table(rope, call_.kernel.place[1].ranges);
-    const Rope<Stored> work{in(0),
-                            addend(),
-                            machine_.keep(table.cosines),
-                            machine_.keep(table.sines),
+    if (sizes.size() < 3) return false;
+    if (count(0) == 0) return true;  // a shard may have nothing of the sequence
+    const auto& positions = call_.kernel.place[1].ranges;
+    const Real* const angles = machine_.keep(rope_key<Real>(rope, positions),
+                                             [&] { return rope_angles<Real>(rope, positions); });
+    const std::int64_t all = sizes[1] * (rope.rotated / 2);
+    const Rope<Stored> work{views_.in_rows(0),
+                            views_.addend_rows(),
+                            angles,
+                            angles + all,
                             static_cast<Real>(direction),
                             pairs_of(rope),
                             columns(0),
                             rows(0) / (sizes[0] * sizes[1]),
                             sizes[1],
-                            out(last())};
+                            views_.out_rows(last())};
     return elements(rows(0) * work.units(), work);
   }
-  bool add_adamw() {
+  bool add_attention_gradient() {
+    auto& v = views_;
+    const AttentionSlopes<Stored> slopes{
+        attention_operands(call_, views_), v.template heads<const Stored>(3),
+        v.template heads<const Stored>(5), v.template log_sums<const Real>(4)};
+    const AttentionQueryGradient<Stored> queries{slopes, v.template heads<Stored>(6),
+                                                 slopes.in.k.places};
+    const AttentionKeyGradient<Stored> keys{slopes, v.template heads<Stored>(7),
+                                            v.template heads<Stored>(8), slopes.in.q.places};
+    const std::int64_t batch = call_.operand(0).sizes[0];
+    return by_row(batch * slopes.in.q.heads * slopes.in.q.places, queries) &&
+           by_row(batch * slopes.in.k.heads * slopes.in.k.places, keys);
+  }
+
+  bool add_router() {
+    auto& v = views_;
+    const RouterRules rules = router_rules(call_, views_, columns(1));
+    const Router<Stored> work{v.in_rows(0), rules, v.out_rows(1), v.out_index_rows(2)};
+    if (!elements(rows(0), work)) return false;
+    if (!call_.kernel.capacity) return true;
+    const std::int64_t sequence = call_.operand(0).sizes[1];
+    return elements(sequence == 0 ? 0 : rows(0) / sequence * rules.experts,
+                    RouterCapacity{work.expert, rules.experts, sequence, rules.choices,
+                                   *call_.kernel.capacity});
+  }
+  bool add_expert_order() {
+    auto& v = views_;
+    const ExpertCounts counts{v.index(0), count(0), v.out_index(2)};
+    const ExpertPlaces places{v.index(0), v.index(2), count(0), v.out_index(1)};
+    return by_row(count(2), counts) && by_row(count(2), places);
+  }
+  bool add_sorted(bool back) {
+    auto& v = views_;
+    const auto& counts = call_.operand(1).sizes;
+    return by_row(rows(0), SortRows<Stored>{v.in_rows(0), v.index(1), counts[0],
+                                            count(1) / std::max<std::int64_t>(counts[0], 1),
+                                            columns(0), back, v.out_rows(2)});
+  }
+
+  std::int64_t range_count() const {
+    std::int64_t count = 0;
+    for (const OperandRange& range : call_.kernel.ranges) count += range.count;
+    return count;
+  }
+  // Of the kernel's ranges, each where it starts among all.
+  template <class Gradient>
+  Stretches<Gradient> stretches(Gradient) {
+    std::vector<Stretch<Gradient>> all;
+    std::int64_t first = 0;
+    for (const OperandRange& range : call_.kernel.ranges) {
+      all.push_back(
+          {views_.template gradient_vector<Gradient>(range.operand) + range.first, first});
+      first += range.count;
+    }
+    if (all.empty()) all.push_back({nullptr, 0});
+    const std::string key(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(all[0]));
+    return {machine_.keep(key, [&] { return all; }), static_cast<std::int64_t>(all.size())};
+  }
+  template <class Gradient>
+  bool add_adamw(Gradient) {
     constexpr std::size_t kWithMaster = 6;
+    const bool has_master = call_.operand_count() == kWithMaster;
     for (const OperandRange& range : call_.kernel.ranges) {
       const AdamWFactors factors = adamw_factors(call_.settings, range.decay);
-      if (call_.operand_count() == kWithMaster) {
-        elements(range.count, adamw<float>(range.first, factors, call_.data<float>(5)));
-      } else {
-        elements(range.count, adamw<Stored>(range.first, factors, nullptr));
-      }
+      const auto work = has_master
+                            ? elements(range.count, adamw<Gradient, float>(range.first, factors))
+                            : elements(range.count, adamw<Gradient, Stored>(range.first, factors));
+      if (!work) return false;
     }
     return true;
   }
-  template <class State>
-  AdamW<Stored, State> adamw(std::int64_t first, const AdamWFactors& factors, State* master) {
-    return {in(0) + first,
-            call_.data<const double>(1),
-            out(2) + first,
+  // Moments are as precise as the weights that are moved.
+  template <class Gradient, class State>
+  AdamW<Stored, Gradient, State> adamw(std::int64_t first, const AdamWFactors& factors) {
+    const bool has_master = call_.operand_count() > 5;
+    return {views_.template gradient_vector<Gradient>(0) + first,
+            views_.template doubles<const double>(1),
+            call_.data<Stored>(2) + first,
             call_.data<State>(3) + first,
             call_.data<State>(4) + first,
-            master == nullptr ? nullptr : master + first,
+            has_master ? call_.data<State>(5) + first : nullptr,
             factors};
   }
 
@@ -296,6 +442,7 @@ class KernelWork {
 
   const KernelCall& call_;
   Machine& machine_;
+  CallViews<Stored> views_;
 };
 
 }  // namespace meshwright::work

@@ -5,12 +5,14 @@ namespace {
 
 class NoAttention : public AttentionLibrary {
  public:
-  std::unique_ptr<Attention> make(const Kernel&, Precision, cudaStream_t) override { return {}; }
+  bool launch(const KernelCall&, Precision) override { return false; }
   std::string name() const override { return {}; }
 };
 
 }  // namespace
 
-std::unique_ptr<AttentionLibrary> attention_library() { return std::make_unique<NoAttention>(); }
+std::unique_ptr<AttentionLibrary> attention_library(cudaStream_t) {
+  return std::make_unique<NoAttention>();
+}
 
 }  // namespace meshwright::cuda

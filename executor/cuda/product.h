@@ -2,11 +2,14 @@
 
 #include <cublasLt.h>
 
+#include <map>
 #include <memory>
-#include <optional>
+#include <tuple>
 
 #include "costmodel/kernel/kernel.h"
+#include "executor/cuda/cuda_work.h"
 #include "executor/cuda/device_memory.h"
+#include "executor/cuda/product_layout.h"
 
 namespace meshwright::cuda {
 
@@ -16,18 +19,45 @@ class BlasHandle : public Owned<cublasLtHandle_t, cublasLtDestroy> {
   BlasHandle() { check(cublasLtCreate(place()), "cublasLtCreate"); }
 };
 
-// A matrix product with its memory, by the algorithm that cuBLASLt's heuristics put first. 16-bit
-// and 8-bit products add up in fp32; 8-bit ones (E4M3) have a bf16 result.
-class Product {
+class LtProduct;  // a product that cuBLASLt has an algorithm for
+
+// Matrix products by the algorithms that cuBLASLt's heuristics put first, in
+// one stream. 16-bit and 8-bit products add up in fp32; 8-bit ones (E4M3) have
+// a bf16 result. The bias of a forward is the epilogue's, where cuBLASLt has
+// one for such a product.
+class Products {
  public:
-  virtual ~Product() = default;
-  virtual void launch(cudaStream_t stream) = 0;
-  // Of an operand of the kernel.
-  virtual void* memory(std::size_t operand) const = 0;
+  explicit Products(WorkPlace& place);
+  ~Products();
+
+  // The call's buffers are device memory. False: not a product, or cuBLASLt has
+  // none of this kind on this device.
+  bool launch(const KernelCall& call, Precision precision);
+
+ private:
+  // One product of matrices: of a whole kernel, or of one expert.
+  struct Factors {
+    ProductLayout layout;
+    const void *first = nullptr, *second = nullptr;
+    void* result = nullptr;
+    std::optional<BlasMatrix> addend_layout;
+    const void *addend = nullptr, *bias = nullptr;
+    bool accumulate = false, fast = false;
+    BufferElement element = BufferElement::Real;  // of the result
+  };
+  bool launch_matmul(const KernelCall& call, Precision precision);
+  bool launch_experts(const KernelCall& call, Precision precision);
+  bool multiply(const Factors& factors, Precision precision);
+  void fill_zero(const Factors& factors, Precision precision);
+  LtProduct* product_for(const Factors& factors, Precision precision);
+
+  WorkPlace& place_;
+  BlasHandle blas_;
+  DeviceMemory workspace_;
+  std::map<std::string, std::unique_ptr<LtProduct>> known_;  // none: cuBLASLt has no such product
 };
 
-// None: not a product, or cuBLASLt has none of this kind on this device.
-std::unique_ptr<Product> make_product(const Kernel& kernel, Precision precision,
-                                      const BlasHandle& blas, cudaStream_t stream);
+// Whether the layout of a product is one that cuBLASLt may have.
+bool is_product(const Kernel& kernel);
 
 }  // namespace meshwright::cuda

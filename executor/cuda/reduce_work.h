@@ -18,28 +18,54 @@ struct TwoSums {
 };
 
 // The gradient of gain and bias; no mean: RMS norm; no dbias: it has none.
-template <class Stored>
+template <class Stored, class Gradient>
 struct NormWeightGradient {
   using Real = RealOf<Stored>;
   using Sums = TwoSums<Real>;
-  const Stored *x, *mean, *scale, *dy;
-  std::int64_t rows, columns;
+  RowsOf<const Stored> x;
+  In<Real> mean, scale;
+  RowsOf<const Stored> dy;
+  std::int64_t rows;
   bool accumulate;
-  Stored *dgain, *dbias;
+  Gradient *dgain, *dbias;
 
   MESHWRIGHT_HD Sums part(std::int64_t column, std::int64_t first, std::int64_t step) const {
     Sums sums;
     for (std::int64_t r = first; r < rows; r += step) {
-      const RowMoments<Real> moments{mean == nullptr ? Real(0) : load(mean, r), load(scale, r)};
-      const Real gradient = load(dy, r * columns + column);
-      sums.add({gradient * normalized(load(x, r * columns + column), moments), gradient});
+      const RowMoments<Real> moments{mean ? load(mean, r) : Real(0), load(scale, r)};
+      const Real gradient = load(dy[r], column);
+      sums.add({gradient * normalized(load(x[r], column), moments), gradient});
     }
     return sums;
   }
+  MESHWRIGHT_HD void put(Gradient* to, std::int64_t column, Real sum) const {
+    store(to, column,
+          static_cast<RealOf<Gradient>>(sum + (accumulate ? Real(load(to, column)) : Real(0))));
+  }
   MESHWRIGHT_HD void finish(std::int64_t column, const Sums& sums) const {
-    store(dgain, column, sums.first + (accumulate ? load(dgain, column) : Real(0)));
-    if (dbias == nullptr) return;
-    store(dbias, column, sums.second + (accumulate ? load(dbias, column) : Real(0)));
+    put(dgain, column, sums.first);
+    if (dbias != nullptr) put(dbias, column, sums.second);
+  }
+};
+
+// The sums of columns: the gradient of a bias.
+template <class Stored, class Gradient>
+struct ColumnSums {
+  using Real = RealOf<Stored>;
+  using Sums = TwoSums<Real>;
+  RowsOf<const Stored> x;
+  std::int64_t rows;
+  bool accumulate;
+  Gradient* sums;
+
+  MESHWRIGHT_HD Sums part(std::int64_t column, std::int64_t first, std::int64_t step) const {
+    Sums added;
+    for (std::int64_t r = first; r < rows; r += step) added.first += load(x[r], column);
+    return added;
+  }
+  MESHWRIGHT_HD void finish(std::int64_t column, const Sums& added) const {
+    const Real before = accumulate ? Real(load(sums, column)) : Real(0);
+    store(sums, column, static_cast<RealOf<Gradient>>(added.first + before));
   }
 };
 
@@ -54,14 +80,34 @@ struct LargestState {
     numbers = numbers && other.numbers;
   }
 };
+// Elements of several vectors, one after the other.
+template <class Stored>
+struct Stretch {
+  const Stored* start;
+  std::int64_t first;  // among all
+};
+template <class Stored>
+struct Stretches {
+  const Stretch<Stored>* stretches;  // at least one
+  std::int64_t count;
+  MESHWRIGHT_HD RealOf<Stored> operator[](std::int64_t i) const {
+    std::int64_t low = 0, high = count;  // the last that starts at i or before
+    while (high - low > 1) {
+      const std::int64_t middle = (low + high) / 2;
+      (stretches[middle].first <= i ? low : high) = middle;
+    }
+    return load(stretches[low].start, i - stretches[low].first);
+  }
+};
+
 template <class Stored>
 struct NormLargest {
   using State = LargestState;
-  const Stored* gradient;
+  Stretches<Stored> gradients;
   double* largest;
   MESHWRIGHT_HD State begin() const { return {}; }
   MESHWRIGHT_HD void add(State& state, std::int64_t i) const {
-    const double size = std::fabs(static_cast<double>(load(gradient, i)));
+    const double size = std::fabs(static_cast<double>(gradients[i]));
     state.add({size == size ? size : 0.0, size == size});
   }
   MESHWRIGHT_HD void end(State&) const {}
@@ -79,7 +125,7 @@ struct SquaresState {
 template <class Stored>
 struct NormSums {
   using State = SquaresState;
-  const Stored* gradient;
+  Stretches<Stored> gradients;
   const double* largest;
   double* sums;
   MESHWRIGHT_HD bool has_sum() const { return std::isfinite(*largest) && *largest != 0; }
@@ -90,7 +136,7 @@ struct NormSums {
   }
   MESHWRIGHT_HD void add(State& state, std::int64_t i) const {
     if (!has_sum()) return;
-    state.sum.add(state.scale.square(static_cast<double>(load(gradient, i))));
+    state.sum.add(state.scale.square(static_cast<double>(gradients[i])));
     if (++state.added % ExactSum::kBlock == 0) state.sum.carry();
   }
   MESHWRIGHT_HD void end(State& state) const { state.sum.carry(); }
@@ -104,11 +150,11 @@ struct LossState {
   double sum = 0;
   MESHWRIGHT_HD void add(const LossState& other) { sum += other.sum; }
 };
-template <class Stored>
+template <class Real>
 struct Loss {
   using State = LossState;
-  const std::int32_t* label;
-  const Stored *largest, *sums;
+  In<std::int32_t> label;
+  In<Real> largest, sums;
   double scale;
   double* loss;
   MESHWRIGHT_HD State begin() const { return {}; }

@@ -1,6 +1,5 @@
+#include "executor/cuda/cuda_kernels.h"
 #include "executor/cuda/cuda_library.h"
-#include "executor/cuda/cuda_work.h"
-#include "executor/cuda/product.h"
 #include "executor/environment_error.h"
 
 namespace meshwright::cuda {
@@ -28,18 +27,7 @@ class DeviceOperands {
   std::vector<void*> places_;
 };
 
-bool run_product(const CudaCall& call, const Stream& stream) {
-  const BlasHandle blas;
-  const auto product = make_product(call.kernel, call.precision, blas, stream.get());
-  if (!product) return false;
-  stream.synchronize();
-  const DeviceOperands operands(call, {product->memory(0), product->memory(1), product->memory(2)});
-  product->launch(stream.get());
-  operands.bring_back();
-  return true;
-}
-
-bool run_work(const CudaCall& call, const Stream& stream) {
+bool run(const CudaCall& call, const Stream& stream) {
   std::vector<std::unique_ptr<DeviceMemory>> memory;
   std::vector<void*> places;
   std::vector<std::byte*> buffers;
@@ -49,9 +37,9 @@ bool run_work(const CudaCall& call, const Stream& stream) {
     buffers.push_back(static_cast<std::byte*>(places.back()));
   }
   const DeviceOperands operands(call, places);
-  const auto work = work_of({call.kernel, buffers, call.settings, 0}, call.precision);
-  if (!work) return false;
-  for (const auto& launch : work->launches) launch(stream.get());
+  CudaKernels kernels(stream.get());
+  const KernelCall on_device{call.kernel, buffers, call.settings, 0, call.counts};
+  if (!kernels.launch(on_device, call.precision)) return false;
   operands.bring_back();
   return true;
 }
@@ -66,6 +54,5 @@ extern "C" bool meshwright_cuda_run(const meshwright::CudaCall& call) {
   if (driver == 0) throw meshwright::EnvironmentError("CUDA: this machine has no NVIDIA driver");
   check(cudaSetDevice(0), "cudaSetDevice");
   const Stream stream;
-  return call.kernel.kind == meshwright::KernelKind::Matmul ? run_product(call, stream)
-                                                            : run_work(call, stream);
+  return run(call, stream);
 }

@@ -6,16 +6,16 @@
 
 namespace meshwright::cuda {
 
-std::optional<WorkList> work_of_16_bits(const KernelCall& call, Precision precision) {
-  if (precision == Precision::BF16) return recorded_work<__nv_bfloat16>(call);
-  if (precision == Precision::FP16) return recorded_work<__half>(call);
+std::optional<StoredWork> work_in_16_bits(Precision precision) {
+  if (precision == Precision::BF16) return stored_work<__nv_bfloat16>();
+  if (precision == Precision::FP16) return stored_work<__half>();
   return {};
 }
 
-void fill_8_or_16_bits(void* to, std::int64_t count, Precision precision, cudaStream_t stream) {
-  if (precision == Precision::BF16) return fill<__nv_bfloat16>(to, count, stream);
-  if (precision == Precision::FP16) return fill<__half>(to, count, stream);
-  fill<__nv_fp8_e4m3>(to, count, stream);
+void fill_8_or_16_bits(void* to, std::int64_t count, Precision precision, WorkPlace& place) {
+  if (precision == Precision::BF16) return fill<__nv_bfloat16>(to, count, place);
+  if (precision == Precision::FP16) return fill<__half>(to, count, place);
+  fill<__nv_fp8_e4m3>(to, count, place);
 }
 
 }  // namespace meshwright::cuda

@@ -84,6 +84,24 @@ TEST_CASE("a weight that is stored as its transpose is read as that") {
   Kernel gradient = product(KernelPart::InputGradient);
   gradient.operands[0].strides = {1, 3};
   check_product(gradient);
+  Kernel written = product(KernelPart::WeightGradient);
+  written.operands[2].strides = {1, 3};
+  check_product(written);
+}
+
+TEST_CASE("bias and addend stand beside a product") {
+  Kernel biased = product(KernelPart::Forward);
+  biased.operands.insert(biased.operands.end() - 1, dense_operand({7}));
+  CHECK(cuda::product_layout(biased)->result.operand == 3);
+  CHECK(cuda::product_operands(biased).bias == 2);
+  Kernel gradient = product(KernelPart::WeightGradient);
+  gradient.operands.push_back(dense_operand({7}));
+  CHECK(cuda::product_layout(gradient)->result.operand == 2);
+  CHECK(cuda::product_operands(gradient).bias == 3);
+  Kernel added = product(KernelPart::InputGradient);
+  added.operands.insert(added.operands.end() - 1, added.operands.back());
+  CHECK(cuda::product_layout(added)->result.operand == 3);
+  CHECK(cuda::product_operands(added).addend == 2);
 }
 
 TEST_CASE("8-bit products have their operands along what is summed over") {
@@ -102,11 +120,8 @@ TEST_CASE("8-bit products have their operands along what is summed over") {
   }
 }
 
-TEST_CASE("what is no plain product has no layout") {
+TEST_CASE("what is no product, or has gaps in both directions, has no layout") {
   CHECK(!cuda::product_layout({.kind = KernelKind::Add}));
-  Kernel biased = product(KernelPart::Forward);
-  biased.operands.push_back(biased.operands.back());
-  CHECK(!cuda::product_layout(biased));
   Kernel gaps = product(KernelPart::Forward);
   gaps.operands[1].strides = {14, 2};
   CHECK(!cuda::product_layout(gaps));

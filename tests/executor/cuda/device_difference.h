@@ -17,7 +17,7 @@ std::optional<double> device_difference(CudaRunFunction run, const Kernel& kerne
   CudaCall call{kernel, precision, settings, found.buffers, {}};
   for (const Operand& operand : kernel.operands) {
     const Bytes width = bytes_per_element(operand.element, precision);
-    call.bytes.push_back(static_cast<std::size_t>(width.value() * element_count(operand)));
+    call.bytes.push_back(static_cast<std::size_t>(width.value() * extent_of(operand)));
   }
   if (!run(call)) return {};
   return largest_difference(kernel, expected, found);
