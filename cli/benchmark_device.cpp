@@ -8,8 +8,8 @@
 #include "cli/library_folders.h"
 #include "cli/session.h"
 #include "costmodel/base/input_error.h"
-#include "executor/benchmark/cuda_loader.h"
 #include "executor/cpu/blas.h"
+#include "executor/cuda_loader.h"
 #include "executor/host_memory.h"
 
 namespace meshwright {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/library_folders.h"
 #include "cli/model_option.h"
 #include "cli/profile_option.h"
 #include "cli/software_option.h"
@@ -13,16 +14,26 @@
 #include "costmodel/cluster/local_cluster.h"
 #include "costmodel/probe/profile_cluster.h"
 #include "executor/cpu/kernels.h"
+#include "executor/cuda_loader.h"
 #include "executor/data_source.h"
 #include "executor/host_memory.h"
+#include "executor/process/machine.h"
 #include "simulator/program/check_program.h"
 #include "simulator/report/predict.h"
 
 namespace meshwright {
 namespace {
 
-void check_runnable(const Plan& plan) {
-  if (!has_kernels(plan.precision)) {
+bool is_cuda(const RunCommandOptions& options) { return options.device == "cuda"; }
+
+void check_runnable(const Plan& plan, bool cuda) {
+  const bool stored = plan.precision == Precision::BF16 || plan.precision == Precision::FP16 ||
+                      plan.precision == Precision::FP32 || plan.precision == Precision::FP64;
+  if (cuda && !stored) {
+    throw UsageError(fmt::format("precision {}: --device cuda runs bf16, fp16, fp32 and fp64",
+                                 to_text(plan.precision)));
+  }
+  if (!cuda && !has_kernels(plan.precision)) {
     throw UsageError(
         fmt::format("precision {}: CPUs run fp64, fp32, bf16 and fp16", to_text(plan.precision)));
   }
@@ -100,7 +111,7 @@ PlannedRun::PlannedRun(const RunCommandOptions& options, const Session& session)
       make_setting(model_, cluster_, software, read_fits(session.data / "fits.json"), profile));
   plan_ = plan_for(asked, options.plan, *setting_, true);
   identity_ = identity_of(plan_, graph.dims);
-  check_runnable(plan_);
+  check_runnable(plan_, is_cuda(options));
   check_loss_scale(options, plan_.precision);
   check_positions(graph, plan_, options.plan.model);
 }
@@ -130,7 +141,12 @@ RunOptions run_options_of(const RunCommandOptions& options, const PlannedRun& ru
     identity.settings +=
         fmt::format(", loss scale {} doubled after {} steps", scaling.first, scaling.good_steps);
   }
-  return {.steps = options.steps, .identity = identity, .loss_scaling = scaling};
+  RunOptions made{.steps = options.steps, .identity = identity, .loss_scaling = scaling};
+  if (is_cuda(options)) {
+    made.make_device =
+        cuda_devices(library_folders(), MESHWRIGHT_VERSION, devices_of(run.plan()), machine_clock);
+  }
+  return made;
 }
 
 }  // namespace meshwright

@@ -29,7 +29,8 @@ struct RunCommandOptions {
   std::optional<std::int64_t> processes;
   double lost_after = 15;
   bool dry_run = false;
-  bool launched = false;  // as one of several processes, by another program
+  std::string device = "cpu";  // or cuda
+  bool launched = false;       // as one of several processes, by another program
 };
 
 // A plan that can be run, with what it is for.

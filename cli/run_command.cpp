@@ -36,7 +36,10 @@ void check_count(std::int64_t processes, const Plan& plan, const std::string& wo
       fmt::format("{}; the plan has {} devices, and each is a process", words, devices));
 }
 
-void say_memory(const PreparedRun& prepared, const Session& session) {
+// GPUs have memory of their own, and say what they have of it when it is taken.
+void say_memory(const RunCommandOptions& options, const PreparedRun& prepared,
+                const Session& session) {
+  if (options.device == "cuda") return;
   const Bytes needed = memory_needed(prepared.programs), available = available_memory();
   if (!session.quiet) {
     fmt::print(stderr, "memory: {} needed, {} available\n", to_text(needed), to_text(available));
@@ -108,7 +111,7 @@ void train(const RunCommandOptions& options, const Session& session) {
   if (options.dry_run) return dry_run(run, session);
   const PreparedRun prepared = prepare_run(run);
   if (options.trace) check_writable(*options.trace);
-  say_memory(prepared, session);
+  say_memory(options, prepared, session);
   StepLog log(options, run, prepared, session);
   const RunResult result =
       train_here(options, run, prepared,
@@ -124,6 +127,8 @@ void add_run_command(Command& program, Session& session) {
   const auto options = std::make_shared<RunCommandOptions>();
   add_plan_options(command, options->plan);
   command.text("--plan", options->plan.plan, kPlanAbout);
+  command.text("--device", options->device, "cpu (if not given) or cuda: GPUs, one for each device")
+      .one_of({"cpu", "cuda"});
   command.number("--steps", options->steps, "How many").with_default().positive();
   command.number("--seed", options->seed, "Of weights, data and dropout").with_default();
   command.number("--learning-rate", options->learning_rate, "Of AdamW")

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "costmodel/base/input_error.h"
+#include "executor/device_error.h"
 #include "executor/element_numbers.h"
 #include "executor/finite.h"
 #include "executor/load_input.h"
@@ -44,6 +45,21 @@ ByTask kept_buffers(const Program& program, bool gradients) {
     }
   }
   return kept;
+}
+
+std::string task_text(const Program& program, const Task& task) {
+  switch (task.kind) {
+    case TaskKind::Kernel: {
+      const Kernel& kernel = program.kernel(task);
+      return fmt::format("{} {}{}{}", to_text(kernel.kind), to_text(kernel.part),
+                         kernel.name.empty() ? "" : " ", printable(kernel.name));
+    }
+    case TaskKind::Transfer:
+      return transfer_text(program.transfer(task));
+    case TaskKind::Copy:
+      return fmt::format("copy {}", to_text(program.copy(task).direction));
+  }
+  return "";
 }
 
 std::vector<std::byte*> starts_of(const DeviceBuffers& buffers,
@@ -193,15 +209,21 @@ void Worker::run_side(bool beside, const StepSettings& settings, StepRecord& rec
 void Worker::run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record) {
   if (options_.place != nullptr) options_.place->task = task;
   const LaneId lane = program_.tasks[task].lane;
-  if (!options_.overlap) {
-    for (const std::size_t wait : waits_[task]) device_.wait(lane, wait);
+  try {
+    if (!options_.overlap) {
+      for (const std::size_t wait : waits_[task]) device_.wait(lane, wait);
+    }
+    start_lives(task, record);
+    device_.begin(lane, task);
+    run_task(program_.tasks[task], settings);
+    device_.record(lane, task);
+    check_numbers(program_.tasks[task], settings);
+    end_lives(task);
+  } catch (const DeviceError& error) {
+    throw DeviceError(fmt::format("device {}, step {}, task {} ({}): {}", program_.device.index(),
+                                  settings.step, task, task_text(program_, program_.tasks[task]),
+                                  error.what()));
   }
-  start_lives(task, record);
-  device_.begin(lane, task);
-  run_task(program_.tasks[task], settings);
-  device_.record(lane, task);
-  check_numbers(program_.tasks[task], settings);
-  end_lives(task);
 }
 
 void Worker::start_lives(std::size_t task, StepRecord& record) {
@@ -298,7 +320,7 @@ void Worker::run_kernel(const Task& task, const StepSettings& settings) const {
                       settings.step, row);
   }
   const std::vector<std::byte*> starts = starts_of(buffers_, operands);
-  if (std::ranges::none_of(kernel.operands, &Operand::counted)) {
+  if (!kernel.counts) {
     return device_.launch(task.lane, {kernel, starts, settings, row});
   }
   const auto counts = row_counts_.counts_of(task.lane, kernel, operands);

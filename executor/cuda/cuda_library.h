@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "executor/benchmark/target.h"
+#include "executor/device.h"
 #include "executor/step_settings.h"
 
 namespace meshwright {
@@ -28,6 +30,16 @@ struct CudaCall {
   std::vector<std::int64_t> counts = {};  // as KernelCall has them
 };
 
+// The GPU for one device of a plan. All must outlive it but the request itself.
+struct CudaDeviceRequest {
+  std::string version;  // the program's
+  const Program& program;
+  Transport& transport;            // by which devices exchange how they reach each other
+  std::vector<DeviceId> devices;   // of the plan
+  std::size_t gpu = 0;             // of those that the process sees
+  std::function<Seconds()> clock;  // the same for all devices of a run
+};
+
 // The library's functions. Throw EnvironmentError, and DeviceError when a device fails.
 // The caller owns what it returns.
 inline constexpr const char* kCudaTargetFunction = "meshwright_cuda_target";
@@ -35,6 +47,10 @@ using CudaTargetFunction = BenchmarkTarget* (*)(const CudaRequest& request);
 // False: there is no such kernel.
 inline constexpr const char* kCudaRunFunction = "meshwright_cuda_run";
 using CudaRunFunction = bool (*)(const CudaCall& call);
+
+// Throws InputError that names a kernel of the program for which GPUs have none.
+inline constexpr const char* kCudaDeviceFunction = "meshwright_cuda_device";
+using CudaDeviceFunction = Device* (*)(const CudaDeviceRequest& request);
 
 inline constexpr const char* kCudaLibraryFile = "libmeshwright_cuda.so";
 

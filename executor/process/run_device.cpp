@@ -11,6 +11,7 @@
 #include "executor/numerical_error.h"
 #include "executor/process/machine.h"
 #include "executor/process/process_network.h"
+#include "simulator/program/arena.h"
 #include "simulator/report/trace_file.h"
 
 namespace meshwright {
@@ -23,6 +24,12 @@ std::string place_text(const Program& program, const RunPlace& place) {
   const bool named = traced.task != TaskKind::Kernel;  // "all_reduce gradients" says its kind
   return fmt::format("step {}, task {} of {} ({}{})", place.step.load(), task, program.tasks.size(),
                      named ? "" : traced.kind + " ", printable(traced.name));
+}
+
+// What the device takes of its machine's memory: all of it where it is a processor.
+Bytes host_bytes(const Program& program, const RunOptions& options) {
+  if (!options.make_device) return memory_needed({&program, 1});
+  return lay_out_arena(program, Space::Host).peak;
 }
 
 // What the member calls while the run lasts.
@@ -55,7 +62,7 @@ class DeviceRun {
         options_(options),
         data_(data),
         scaler_(device.program.precision, options.loss_scaling),
-        network_(member, device.devices, device.self, memory_needed({&device.program, 1}),
+        network_(member, device.devices, device.self, host_bytes(device.program, options),
                  device.machines),
         transport_(transport(0)) {
     options_.worker.place = &place_;

@@ -3,10 +3,10 @@
 #include <fstream>
 
 #include "costmodel/profile/kernel_shape.h"
-#include "executor/benchmark/cuda_loader.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cuda/device_name.h"
 #include "executor/cuda/product_layout.h"
+#include "executor/cuda_loader.h"
 #include "executor/environment_error.h"
 #include "tests/bad_files.h"
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "executor/benchmark/cuda_loader.h"
+#include "executor/cuda_loader.h"
 #include "executor/environment_error.h"
 #include "tests/executor/small_kernels.h"
 #include "tests/standin/standin.h"

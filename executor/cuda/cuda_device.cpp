@@ -1,0 +1,268 @@
+#include "executor/cuda/cuda_device.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "costmodel/base/input_error.h"
+#include "executor/device_error.h"
+#include "executor/environment_error.h"
+#include "executor/memory_error.h"
+
+namespace meshwright::cuda {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Many streams wait for each other, and must not do so because they share a queue of the hardware.
+// NCCL starts what it is given in the order of the calls, as on the other devices; where CUDA
+// cannot say when something has started, it would wait for its end, and a send for a receive behind
+// it.
+void set_environment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    constexpr int kTellsStarts = 12030;
+    int driver = 0, runtime = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver < kTellsStarts) return;
+    if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || runtime < kTellsStarts) return;
+    ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  });
+}
+
+std::string device_text(const Program& program) {
+  return "device " + std::to_string(program.device.index());
+}
+
+int usable_gpu(const CudaDeviceRequest& request) {
+  int driver = 0, found = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  if (driver == 0) throw EnvironmentError("CUDA: this machine has no NVIDIA driver");
+  check(cudaGetDeviceCount(&found), "cudaGetDeviceCount");
+  if (static_cast<int>(request.gpu) < found) return static_cast<int>(request.gpu);
+  throw EnvironmentError("CUDA: " + device_text(request.program) + " of the plan needs GPU " +
+                         std::to_string(request.gpu) + " of this machine, which has " +
+                         std::to_string(found));
+}
+
+// What is not written is refused before anything starts.
+void check_kernels(const Program& program) {
+  for (const Kernel& kernel : program.kernels) {
+    if (has_kernel(kernel, program.precision)) continue;
+    throw InputError("--device cuda: there is no kernel " + std::string(to_text(kernel.kind)) +
+                     " " + std::string(to_text(kernel.part)) +
+                     (kernel.accumulate ? " that accumulates" : "") + " in " +
+                     std::string(to_text(program.precision)) + " for " +
+                     (kernel.name.empty() ? "an op" : printable(kernel.name)) +
+                     " as the plan has it; --device cpu has all of them");
+  }
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const CudaDeviceRequest& request)
+    : program_(request.program),
+      devices_(request.devices),
+      gpu_(usable_gpu(request)),
+      clock_(request.clock),
+      spans_(request.program.tasks.size()) {
+  check_kernels(program_);
+  set_current();
+  for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+    streams_.push_back(std::make_unique<Stream>());
+  }
+  for (std::size_t task = 0; task < program_.tasks.size(); ++task) {
+    events_.push_back(std::make_unique<TaskEvents>());
+  }
+  kernels_ = std::make_unique<CudaKernels>(stream(LaneId(0)));
+  reconnect(request.transport);
+  set_origin();
+}
+
+// What waits for other devices is ended first, so that streams can be.
+CudaDevice::~CudaDevice() {
+  cudaSetDevice(gpu_);
+  transfers_.reset();
+}
+
+void CudaDevice::set_current() const { check(cudaSetDevice(gpu_), "cudaSetDevice"); }
+
+void CudaDevice::reconnect(Transport& transport) {
+  set_current();
+  {
+    const std::lock_guard lock(mutex_);
+    transfers_ = std::make_unique<NcclTransfers>(program_);
+  }
+  transfers_->connect(transport, devices_);
+}
+
+void CudaDevice::give_up(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (transfers_) transfers_->give_up(reason);
+}
+
+std::byte* CudaDevice::allocate(Space space, Bytes size) {
+  set_current();
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(size.value(), 1));
+  try {
+    if (space == Space::Host) {
+      host_memory_.push_back(std::make_unique<PinnedMemory>(bytes));
+      const auto* start = static_cast<const std::byte*>(host_memory_.back()->data());
+      host_places_.push_back({start, bytes});
+      return static_cast<std::byte*>(host_memory_.back()->data());
+    }
+    memory_.push_back(std::make_unique<DeviceMemory>(bytes));
+    return static_cast<std::byte*>(memory_.back()->data());
+  } catch (const DeviceError& refused) {
+    std::size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = 0;
+    throw MemoryError("out of memory: " + device_text(program_) + " needs " + to_text(size) +
+                      (space == Space::Host
+                           ? " on its host"
+                           : ", its GPU has " + to_text(Bytes(static_cast<std::int64_t>(free)))) +
+                      ": " + refused.what());
+  }
+}
+
+bool CudaDevice::is_on_host(const std::byte* memory) const {
+  for (const auto& place : host_places_) {
+    if (memory >= place.data() && memory < place.data() + place.size()) return true;
+  }
+  return false;
+}
+
+// The host looks again and again, first at once and then less often.
+void CudaDevice::wait_for(cudaStream_t stream) {
+  for (int looked = 0;; ++looked) {
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
+    if (looked % 64 == 63) transfers_->check_alive();
+    if (looked < 1000) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(20us);
+    }
+  }
+}
+
+void CudaDevice::fill(LaneId lane, std::span<std::byte> memory, unsigned char byte) {
+  set_current();
+  if (memory.empty()) return;
+  if (is_on_host(memory.data())) {
+    wait_for(stream(lane));
+    std::memset(memory.data(), byte, memory.size());
+    return;
+  }
+  check(cudaMemsetAsync(memory.data(), byte, memory.size(), stream(lane)), "cudaMemsetAsync");
+}
+
+void CudaDevice::write(LaneId lane, std::span<const std::byte> from, std::byte* to) {
+  set_current();
+  for (std::size_t first = 0; first < from.size(); first += HostStaging::kMost) {
+    const auto piece = from.subspan(first, std::min(HostStaging::kMost, from.size() - first));
+    if (staging_.is_large()) drain();
+    std::byte* const staged = staging_.take(piece.size());
+    std::memcpy(staged, piece.data(), piece.size());
+    check(cudaMemcpyAsync(to + first, staged, piece.size(), cudaMemcpyDefault, stream(lane)),
+          "cudaMemcpyAsync");
+  }
+}
+
+void CudaDevice::read(LaneId lane, const std::byte* from, std::span<std::byte> to) {
+  set_current();
+  for (std::size_t first = 0; first < to.size(); first += HostStaging::kMost) {
+    const auto piece = to.subspan(first, std::min(HostStaging::kMost, to.size() - first));
+    reading_.give_back();
+    std::byte* const staged = reading_.take(piece.size());
+    check(cudaMemcpyAsync(staged, from + first, piece.size(), cudaMemcpyDefault, stream(lane)),
+          "cudaMemcpyAsync");
+    wait_for(stream(lane));
+    std::memcpy(piece.data(), staged, piece.size());
+  }
+}
+
+void CudaDevice::copy(LaneId lane, std::span<const std::byte> from, std::byte* to) {
+  set_current();
+  check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream(lane)),
+        "cudaMemcpyAsync");
+}
+
+void CudaDevice::launch(LaneId lane, const KernelCall& call) {
+  set_current();
+  assert(lane == LaneId(0));
+  if (kernels_->launch(call, program_.precision)) return;
+  throw DeviceError("CUDA: this GPU has no " + std::string(to_text(call.kernel.kind)) + " " +
+                    std::string(to_text(call.kernel.part)) + " in " +
+                    std::string(to_text(program_.precision)) + " of these sizes");
+}
+
+void CudaDevice::transfer(LaneId lane, const Transfer& transfer,
+                          std::span<std::byte* const> buffers) {
+  set_current();
+  transfers_->run(lane, stream(lane), transfer, buffers);
+}
+
+void CudaDevice::begin(LaneId lane, std::size_t task) {
+  set_current();
+  events_[task]->start.record(stream(lane));
+}
+
+void CudaDevice::record(LaneId lane, std::size_t task) {
+  set_current();
+  events_[task]->stop.record(stream(lane));
+  events_[task]->recorded = true;
+}
+
+void CudaDevice::wait(LaneId lane, std::size_t task) {
+  set_current();
+  check(cudaStreamWaitEvent(stream(lane), events_[task]->stop.get(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaDevice::drain() {
+  for (const auto& lane : streams_) wait_for(lane->get());
+  staging_.give_back();
+}
+
+// Times are taken when all is done: an event's time is known then.
+void CudaDevice::finish() {
+  set_current();
+  drain();
+  for (std::size_t task = 0; task < events_.size(); ++task) {
+    TaskEvents& events = *events_[task];
+    if (!events.recorded) continue;
+    spans_[task] = {origin_time_ + Seconds(events.start.seconds_since(*origin_)),
+                    origin_time_ + Seconds(events.stop.seconds_since(*origin_))};
+    events.recorded = false;
+  }
+  set_origin();
+}
+
+// Events know how far they are from each other, in a number of few bits: so the one that times
+// count from is a new one for each step.
+void CudaDevice::set_origin() {
+  if (!origin_) origin_ = std::make_unique<Event>();
+  origin_->record(stream(LaneId(0)));
+  wait_for(stream(LaneId(0)));
+  origin_time_ = clock_();
+}
+
+}  // namespace meshwright::cuda
+
+extern "C" meshwright::Device* meshwright_cuda_device(
+    const meshwright::CudaDeviceRequest& request) {
+  if (request.version != MESHWRIGHT_VERSION) {
+    throw meshwright::EnvironmentError("CUDA: the library is of version " MESHWRIGHT_VERSION
+                                       ", the program of version " +
+                                       request.version);
+  }
+  meshwright::cuda::set_environment();
+  try {
+    return std::make_unique<meshwright::cuda::CudaDevice>(request).release();
+  } catch (const meshwright::DeviceError& error) {
+    throw meshwright::DeviceError(meshwright::cuda::device_text(request.program) + ": " +
+                                  error.what());
+  }
+}

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/cuda_kernels.h"
+#include "executor/cuda/cuda_library.h"
+#include "executor/cuda/host_staging.h"
+#include "executor/cuda/nccl_transfers.h"
+#include "executor/device.h"
+
+namespace meshwright::cuda {
+
+// A GPU of this process. Lanes are streams and waits are events; one thread gives all work, in the
+// order of the program's list, and never blocks for longer than it takes to see that another device
+// has failed. Reading a number waits for its lane: the worker does so for the loss of each
+// micro-batch, for the norm of gradients and for counted rows.
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(const CudaDeviceRequest& request);
+  ~CudaDevice() override;
+
+  std::byte* allocate(Space space, Bytes size) override;
+  void fill(LaneId lane, std::span<std::byte> memory, unsigned char byte) override;
+  void write(LaneId lane, std::span<const std::byte> from, std::byte* to) override;
+  void read(LaneId lane, const std::byte* from, std::span<std::byte> to) override;
+  void copy(LaneId lane, std::span<const std::byte> from, std::byte* to) override;
+  void launch(LaneId lane, const KernelCall& call) override;
+  void transfer(LaneId lane, const Transfer& transfer,
+                std::span<std::byte* const> buffers) override;
+  void begin(LaneId lane, std::size_t task) override;
+  void record(LaneId lane, std::size_t task) override;
+  void wait(LaneId lane, std::size_t task) override;
+  void finish() override;
+  TaskSpan span(std::size_t task) const override { return spans_[task]; }
+  void give_up(const std::string& reason) override;
+  void reconnect(Transport& transport) override;
+
+ private:
+  // When a task begins and is done.
+  struct TaskEvents {
+    Event start, stop;
+    bool recorded = false;  // since the last `finish`
+  };
+  cudaStream_t stream(LaneId lane) const { return streams_[lane.index()]->get(); }
+  void set_current() const;
+  void wait_for(cudaStream_t stream);
+  void drain();
+  void set_origin();
+  bool is_on_host(const std::byte* memory) const;
+
+  const Program& program_;
+  std::vector<DeviceId> devices_;
+  int gpu_;
+  std::function<Seconds()> clock_;
+  std::vector<std::unique_ptr<Stream>> streams_;     // by lane
+  std::vector<std::unique_ptr<TaskEvents>> events_;  // by task
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::vector<std::unique_ptr<PinnedMemory>> host_memory_;
+  std::vector<std::span<const std::byte>> host_places_;
+  std::unique_ptr<CudaKernels> kernels_;  // in the lane that computes
+  std::mutex mutex_;                      // guards that `transfers_` is another one
+  std::unique_ptr<NcclTransfers> transfers_;
+  HostStaging staging_, reading_;
+  std::unique_ptr<Event> origin_;  // when times count from
+  Seconds origin_time_;
+  std::vector<TaskSpan> spans_;  // by task
+};
+
+}  // namespace meshwright::cuda
