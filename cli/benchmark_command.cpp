@@ -175,9 +175,10 @@ void add_benchmark_command(Command& program, Session& session) {
               "Have so many processes as devices instead of threads; under mpirun or srun those "
               "that were started")
       .between(2, 256);
-  command.repeated("--precision", options->choice.precisions,
-                   "cpu: fp32, fp64 (if not given: both, fp32 with --quick); cuda: bf16, fp8, "
-                   "fp32, tf32 (these if not given, bf16 with --quick), fp16, fp64");
+  command.repeated(
+      "--precision", options->choice.precisions,
+      "cpu: fp32, fp64 (these if not given, fp32 with --quick), bf16, fp16; cuda: bf16, fp8, "
+      "fp32, tf32 (these if not given, bf16 with --quick), fp16, fp64");
   command.text("--machine", options->choice.machine, "What to call this machine");
   command.flag("--again", options->again, "Also measure what the profile has");
   command.flag("--strict", options->strict, "Exit code 30 if a reading is too noisy");

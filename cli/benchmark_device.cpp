@@ -9,6 +9,7 @@
 #include "cli/session.h"
 #include "costmodel/base/input_error.h"
 #include "executor/cpu/blas.h"
+#include "executor/cpu/kernels.h"
 #include "executor/cuda_loader.h"
 #include "executor/host_memory.h"
 
@@ -28,8 +29,7 @@ std::vector<Precision> usual_precisions(BenchmarkDevice device, bool quick) {
 }
 
 bool has_precision(BenchmarkDevice device, Precision precision) {
-  return device == BenchmarkDevice::Cuda || precision == Precision::FP32 ||
-         precision == Precision::FP64;
+  return device == BenchmarkDevice::Cuda || has_kernels(precision);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ std::vector<Precision> precisions_of(const DeviceChoice& choice) {
     if (!precision || !has_precision(choice.device, *precision)) {
       throw UsageError(fmt::format("--precision {}: expected {}", printable(text),
                                    choice.device == BenchmarkDevice::Cpu
-                                       ? "fp32 or fp64"
+                                       ? "fp32, fp64, bf16 or fp16"
                                        : "bf16, fp16, fp8, fp32, tf32 or fp64"));
     }
     precisions.push_back(*precision);

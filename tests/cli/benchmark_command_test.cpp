@@ -94,7 +94,7 @@ TEST_CASE("benchmark on GPUs says what is missing") {
 TEST_CASE("benchmark refuses what it cannot measure") {
   CHECK(run_program("benchmark").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --devices 0").exit_code == 2);
-  CHECK(run_program("benchmark --into x.db --precision bf16").exit_code == 2);
+  CHECK(run_program("benchmark --into x.db --precision fp8").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --budget -1").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --device gpu").exit_code == 2);
   CHECK(run_program("benchmark --into x.db --device cuda --precision int4").exit_code == 2);

@@ -94,6 +94,10 @@ bool is_smooth(const LawCase& law_case) {
 
 StepSettings gentle_settings() { return {.seed = 7, .learning_rate = 1e-3, .clip = 1.0}; }
 
+// What a number next to a jump may change: a token that goes to another expert is one of few that
+// this expert has in models so small.
+constexpr double kJump = 0.25;
+
 // The largest of the errors that the law has bounds for, each over its bound.
 double check_law(const LawCase& law_case, Precision precision, bool narrow_gradients) {
   const auto plans = mixed_plans(law_case, precision, narrow_gradients);
@@ -105,7 +109,8 @@ double check_law(const LawCase& law_case, Precision precision, bool narrow_gradi
   const Trained many = train(plans->model, plans->many, 1, gentle_settings());
   const auto expected = errors_of(exact.gradients, one.gradients);
   const auto found = errors_of(exact.gradients, many.gradients);
-  double worst = mean_of(found) / (times * mean_of(expected));
+  const double jump = is_smooth(law_case) ? 0 : kJump;
+  double worst = mean_of(found) / (times * mean_of(expected) + jump);
   CHECK(worst <= 1);
   for (const auto& [name, error] : found) {
     if (!is_smooth(law_case)) break;
