@@ -310,9 +310,9 @@ std::vector<AxisId> PlannedGraph::gradient_axes(std::size_t op, std::size_t weig
   return {axes.begin(), axes.end()};
 }
 
-const std::vector<AxisId>& PlannedGraph::expert_axes(std::size_t dispatch) const {
+const std::vector<AxisId>& PlannedGraph::expert_axes(std::size_t dispatch_op) const {
   static const std::vector<AxisId> none;
-  for (const std::size_t reader : readers[graph.ops[dispatch].outputs[0].index()]) {
+  for (const std::size_t reader : readers[graph.ops[dispatch_op].outputs[0].index()]) {
     if (graph.ops[reader].kind != OpKind::ExpertMatmul) continue;
     return op(reader).layouts.weights[0].dims[0].sharding.axes;
   }

@@ -49,7 +49,7 @@ struct PlannedGraph {
   // Axes over which devices each have a part of the gradient of an op's weight.
   std::vector<AxisId> gradient_axes(std::size_t op, std::size_t weight) const;
   // Axes whose devices share out the experts that a dispatch sends rows to.
-  const std::vector<AxisId>& expert_axes(std::size_t dispatch) const;
+  const std::vector<AxisId>& expert_axes(std::size_t dispatch_op) const;
   // The plan's steps for an operand; none: no steps.
   const RelayoutSteps& steps(std::size_t op, OpRelayouts::BySteps OpRelayouts::*which,
                              std::size_t operand) const;
