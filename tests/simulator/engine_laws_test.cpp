@@ -58,7 +58,7 @@ RandomPlan random_plan() {
   const PlanChoices parsed = parse_plan_choices(choices.text);
   RandomPlan random{.text = choices.text,
                     .model = small_gpt({.hidden = 64, .dropout = 0}),
-                    .cluster = random_cluster(parsed.dp * parsed.tp * parsed.pp)};
+                    .cluster = random_cluster(device_count(parsed))};
   const BatchChoice batch{choices.global_batch, 16, Precision::FP32};
   RC_PRE(check_choices(parsed, batch, random.model, random.cluster).empty());
   random.plan = resolve(parsed, batch, random.model, random.cluster, UserCosts(random.cluster));
