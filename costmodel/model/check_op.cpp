@@ -300,7 +300,21 @@ class OpCheck {
     if (weight(0).empty() || contains(in(0), weight(0)[0]) || contains(out(), weight(0)[0])) {
       return "the experts must be a dimension of the weight alone";
     }
+    if (const std::string problem = chosen_problem(); !problem.empty()) return problem;
     return matmul({weight(0)[0]});
+  }
+
+  // An index of an expert that there is not would be read as one.
+  std::string chosen_problem() const {
+    for (const GraphOp& op : graph_.ops) {
+      if (op.kind != OpKind::Router || std::ranges::count(op.outputs, op_.inputs[1]) == 0) continue;
+      const Dims& scores = graph_.tensors[op.inputs[0].index()].dims;
+      if (!scores.empty() && scores.back() == weight(0)[0]) return "";
+      return fmt::format("{} chooses among {}, the weight has {} experts",
+                         tensor_name(op_.inputs[1]), names_of({scores.back()}),
+                         names_of({weight(0)[0]}));
+    }
+    return fmt::format("{} must be what a router chose", tensor_name(op_.inputs[1]));
   }
 
   std::string norm() const {

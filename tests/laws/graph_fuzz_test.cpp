@@ -97,4 +97,11 @@ TEST_CASE(
   std::cout << "of " << count << " changed graphs\n";
 }
 
+// Its router reads the hidden state itself, so it chooses among more experts than there are.
+TEST_CASE("what a router chooses from must be the experts") {
+  const ChangedGraph changed = changed_graph(396);
+  INFO(changed.changes);
+  CHECK(outcome_of(changed, 396) == "refused");
+}
+
 }  // namespace meshwright
