@@ -59,7 +59,9 @@ Seconds Bounds::of_kernels(const PlanChoices& choices) {
   const SampleSeconds& seconds = sample(choices, choices.microbatch);
   // As in of_any.
   const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
-  return Seconds((seconds.all * samples / stages + ahead) * kRounding + setting_.step.step_s);
+  const double kernels = (seconds.all * samples / stages + ahead) * kRounding;
+  // Where blocks cannot be lowered so, in no other way can there be less to multiply.
+  return std::max(Seconds(kernels + setting_.step.step_s), of_mesh(choices));
 }
 
 Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {

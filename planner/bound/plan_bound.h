@@ -70,6 +70,8 @@ class Bounds {
   // micro-batch of the choices, or with any that the batch allows.
   Seconds of_kernels(const PlanChoices& choices);
   Seconds of_any_microbatch(const PlanChoices& choices);
+  // That were asked about so far.
+  std::size_t block_count() const { return blocks_.size(); }
 
  private:
   friend class StagePlay;

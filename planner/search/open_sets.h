@@ -1,7 +1,7 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
-#include <queue>
 #include <tuple>
 #include <vector>
 
@@ -11,7 +11,18 @@
 namespace meshwright {
 
 // How far choices have come; each step decides more.
-enum class Depth { Mesh, Kernels, Microbatch, Division, Schedule, Offload, Recompute, Zero, Plan };
+enum class Depth {
+  Mesh,
+  Kernels,
+  Microbatch,
+  Division,
+  Schedule,
+  Offload,
+  Zero,
+  State,  // the same, with what the state costs
+  Recompute,
+  Plan
+};
 
 struct Node {
   Depth depth = Depth::Mesh;
@@ -38,26 +49,46 @@ struct IsWorse {
   }
 };
 
+// A queue whose first can be taken out without a copy.
+class OpenGroup {
+ public:
+  bool empty() const { return heap_.empty(); }
+  const Node& top() const { return heap_.front(); }
+  void push(Node node) {
+    heap_.push_back(std::move(node));
+    std::ranges::push_heap(heap_, IsWorse());
+  }
+  Node pop() {
+    std::ranges::pop_heap(heap_, IsWorse());
+    Node node = std::move(heap_.back());
+    heap_.pop_back();
+    return node;
+  }
+
+ private:
+  std::vector<Node> heap_;
+};
+
 // Sets of plans that are not decided yet, and plans that are not simulated. Those whose activations
 // go to the host take turns with the others, plan by plan: whether they fit and hide their copies
 // only a simulation tells, so many of them may be looked at in vain.
 class OpenSets {
  public:
   void push(Node node) {
-    Heap& heap = node.choices.offload_activations ? doubtful_ : sure_;
-    heap.push(std::move(node));
+    OpenGroup& group = node.choices.offload_activations ? doubtful_ : sure_;
+    group.push(std::move(node));
   }
   bool empty() const { return sure_.empty() && doubtful_.empty(); }
   // That costs least.
-  const Node& top() const { return least_heap()->top(); }
-  Node pop_least() { return pop(least_heap() == &sure_ ? sure_ : doubtful_); }
+  const Node& top() const { return has_least(sure_, doubtful_) ? sure_.top() : doubtful_.top(); }
+  Node pop_least() { return has_least(sure_, doubtful_) ? sure_.pop() : doubtful_.pop(); }
   // The next to look at of those that cost less than `enough`.
   std::optional<Node> next(double enough) {
     const bool doubtful_first = plans_of_doubtful_ < plans_of_sure_;
     for (const bool doubtful : {doubtful_first, !doubtful_first}) {
-      Heap& heap = doubtful ? doubtful_ : sure_;
-      if (heap.empty() || heap.top().cost >= enough) continue;
-      Node node = pop(heap);
+      OpenGroup& group = doubtful ? doubtful_ : sure_;
+      if (group.empty() || group.top().cost >= enough) continue;
+      Node node = group.pop();
       if (node.depth == Depth::Plan) ++(doubtful ? plans_of_doubtful_ : plans_of_sure_);
       return node;
     }
@@ -65,19 +96,11 @@ class OpenSets {
   }
 
  private:
-  using Heap = std::priority_queue<Node, std::vector<Node>, IsWorse>;
-  const Heap* least_heap() const {
-    if (sure_.empty()) return &doubtful_;
-    if (doubtful_.empty()) return &sure_;
-    return sure_.top().cost <= doubtful_.top().cost ? &sure_ : &doubtful_;
-  }
-  static Node pop(Heap& heap) {
-    Node node = heap.top();
-    heap.pop();
-    return node;
+  static bool has_least(const OpenGroup& one, const OpenGroup& other) {
+    return other.empty() || (!one.empty() && one.top().cost <= other.top().cost);
   }
 
-  Heap sure_, doubtful_;
+  OpenGroup sure_, doubtful_;
   std::int64_t plans_of_sure_ = 0, plans_of_doubtful_ = 0;  // that were looked at
 };
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <tuple>
+#include <utility>
 
+#include "planner/search/children.h"
 #include "planner/search/open_sets.h"
 #include "planner/search/space.h"
 
@@ -34,11 +37,13 @@ class Search {
         bounds_(question.batch, setting, room()) {}
 
   SearchResult run() {
-    for (PlanChoices& mesh : space_.meshes()) add(Depth::Mesh, std::move(mesh));
+    for (PlanChoices& mesh : space_.meshes()) add({Depth::Mesh, std::move(mesh)});
     while (!stop_.stop_requested() && !is_exhausted()) {
       const auto node = open_.next(best_ ? enough() : std::numeric_limits<double>::infinity());
       if (!node) break;
       look_at(*node);
+      if (node->depth == Depth::Microbatch) probe_sometimes();
+      ++turns_;
       report_progress(node->depth == Depth::Plan);
     }
     prove();
@@ -73,19 +78,29 @@ class Search {
     return Bytes(static_cast<std::int64_t>(static_cast<double>(capacity_.value()) * share));
   }
 
+  // Now and then, more often where there is no plan yet, one is made out of the most promising set
+  // since the last time.
+  void probe_sometimes() {
+    constexpr std::int64_t kPatience = 32;
+    if (!promising_ || ++asked_ % (best_ ? 16 * kPatience : kPatience) != 0) return;
+    probe(*std::exchange(promising_, std::nullopt));
+  }
+
   // What nothing open may cost less than.
   double enough() const {
     if (question_.objective != Objective::Devices) return (1 - question_.gap) * *best_;
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // Plans whose activations go to the host are at most half of what may be simulated; and with
-  // very many micro-batches a simulation takes seconds.
+  // Plans whose activations go to the host are at most half of what may be simulated; with very
+  // many micro-batches a simulation takes seconds, and so do a thousand blocks.
   bool is_exhausted() const {
     constexpr std::int64_t kMostTasks = 100'000'000;
+    constexpr std::size_t kMostBlocks = 5000;
     const auto most = static_cast<std::int64_t>(question_.most_simulated);
     const SearchCounts& counts = result_.counts;
-    return doubtful_ >= most / 2 || (best_ && tasks_ >= kMostTasks) ||
+    return doubtful_ >= most / 2 ||
+           (best_ && (tasks_ >= kMostTasks || bounds_.block_count() >= kMostBlocks)) ||
            counts.simulated + counts.close + counts.too_large >= most;
   }
 
@@ -105,7 +120,9 @@ class Search {
         return {bounds_.of_any_state(fastest(choices)),
                 leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
       case Depth::Zero:
-        return of_zero(choices);
+        return {bounds_.of_any_state(fastest(choices)), leanest_of(choices, room()).bytes, Bytes()};
+      case Depth::State:
+        return {of_state(choices), Bytes(), Bytes()};
       case Depth::Recompute:
         return of_recompute(choices);
       case Depth::Plan:
@@ -139,19 +156,15 @@ class Search {
     return choices;
   }
 
-  // Where one bucket is good enough for the set to stay, others are not looked at.
-  PlanBound of_zero(const PlanChoices& choices) {
-    const Bytes bytes = leanest_of(choices, room()).bytes;
-    if (bytes > room()) return {Seconds(0), bytes, Bytes()};
-    const PlanChoices plain = fastest(choices);
-    const Seconds any = bounds_.of_any_state(plain);
+  // With the bucket that is best, whatever is kept. It takes long, so only sets that are next are
+  // asked.
+  Seconds of_state(const PlanChoices& choices) {
     std::optional<Seconds> least;
-    for (const PlanChoices& one : space_.buckets(plain)) {
+    for (const PlanChoices& one : space_.buckets(fastest(choices))) {
       const Seconds step = bounds_.step_of(one);
-      if (!best_ || cost_of(one, step) < enough()) return {any, bytes, Bytes()};
       least = std::min(least.value_or(step), step);
     }
-    return {least.value_or(any), bytes, Bytes()};
+    return least.value_or(Seconds(0));
   }
 
   PlanBound of_recompute(const PlanChoices& choices) {
@@ -164,29 +177,42 @@ class Search {
     return std::holds_alternative<BlockBounds>(bounds_.blocks(choices));
   }
 
-  // `least`: what is known of the time before.
-  void add(Depth depth, PlanChoices choices, Seconds least = {}) {
-    ++result_.counts.tuples;
-    if (depth >= Depth::Division) {
-      PlanChoices plain = choices;
+  // None: they cannot be planned.
+  std::optional<Node> bounded(Child child) {
+    if (child.depth >= Depth::Division) {
+      PlanChoices plain = child.choices;
       plain.recompute = {};
-      if (!has_blocks(plain) || (depth >= Depth::Recompute && !has_blocks(choices))) {
-        ++result_.counts.refused;
+      if (!has_blocks(plain) || (child.depth >= Depth::Recompute && !has_blocks(child.choices))) {
         const auto* reasons = std::get_if<Reasons>(&bounds_.blocks(plain));
         if (refusal_.empty() && reasons) refusal_ = *reasons;
-        return;
+        return std::nullopt;
       }
     }
-    Node node{depth, std::move(choices), {}, 0};
-    node.bound = bound_of(depth, node.choices);
-    node.bound.step = std::max(node.bound.step, least);
+    Node node{child.depth, std::move(child.choices), {}, 0};
+    node.bound = bound_of(node.depth, node.choices);
+    node.bound.step = std::max(node.bound.step, child.least);
     node.cost = cost_of(node.choices, node.bound.step);
+    return node;
+  }
+
+  void add(Child child) {
+    const Depth depth = child.depth;
+    ++result_.counts.tuples;
+    std::optional<Node> made = bounded(std::move(child));
+    if (!made) {
+      ++result_.counts.refused;
+      return;
+    }
+    Node& node = *made;
     if (depth >= Depth::Division) ++result_.counts.bounded;
     if (node.bound.bytes > room() || (depth == Depth::Plan && overfills_host(node))) {
       return drop(node, Fate::PrunedByMemory);
     }
     if (is_too_slow(node.bound.step)) return drop(node, Fate::PrunedByBound);
     if (best_ && node.cost >= *best_) return drop(node, Fate::PrunedByBound);
+    if (depth == Depth::Division && (!promising_ || IsWorse()(*promising_, node))) {
+      promising_ = node;
+    }
     open_.push(std::move(node));
   }
 
@@ -203,7 +229,7 @@ class Search {
   // The plan of the set that its bytes are of.
   PlanChoices completed(const Node& node) {
     if (node.depth >= Depth::Recompute) return node.choices;
-    if (node.depth == Depth::Zero) return leanest_of(node.choices).choices;
+    if (node.depth >= Depth::Zero) return leanest_of(node.choices).choices;
     return leanest_of(space_.leanest(node.choices)).choices;
   }
 
@@ -232,33 +258,26 @@ class Search {
 
   // Simulates a plan, decides a set further.
   void look_at(const Node& node) {
-    switch (node.depth) {
-      case Depth::Mesh:
-        return add(Depth::Kernels, node.choices);
-      case Depth::Kernels:
-        return add_all(Depth::Microbatch, space_.microbatches(node.choices));
-      case Depth::Microbatch:
-        return add_all(Depth::Division, space_.divisions(node.choices));
-      case Depth::Division:
-        for (const PlanChoices& scheduled : space_.schedules(node.choices)) {
-          add_all(Depth::Schedule, space_.layerings(scheduled, bounds_));
-        }
-        return;
-      case Depth::Schedule:
-        return add_all(Depth::Offload, space_.offloads(node.choices));
-      case Depth::Offload:
-        return add_all(Depth::Zero, space_.zeros(node.choices));
-      case Depth::Zero:
-        return add_all(Depth::Recompute, space_.recomputes(node.choices), node.bound.step);
-      case Depth::Recompute:
-        return add_all(Depth::Plan, space_.buckets(node.choices));
-      case Depth::Plan:
-        return simulate(node);
-    }
+    if (node.depth == Depth::Plan) return simulate(node);
+    for (Child& child : children_of(node, space_, bounds_)) add(std::move(child));
   }
 
-  void add_all(Depth depth, std::vector<PlanChoices> all, Seconds least = {}) {
-    for (PlanChoices& choices : all) add(depth, std::move(choices), least);
+  // Where bounds alone take long to come to a plan: one is made out of a set by the least bound
+  // again and again, with some memory to spare, and simulated. Any plan cuts much off.
+  void probe(Node node) {
+    constexpr double kSpare = 0.95;
+    const double most = static_cast<double>(room().value()) * kSpare;
+    while (node.depth != Depth::Plan) {
+      std::optional<Node> least;
+      for (Child& child : children_of(node, space_, bounds_)) {
+        std::optional<Node> made = bounded(std::move(child));
+        if (!made || static_cast<double>(made->bound.bytes.value()) > most) continue;
+        if (!least || IsWorse()(*least, *made)) least = std::move(made);
+      }
+      if (!least) return;
+      node = std::move(*least);
+    }
+    if (!best_ || node.cost < *best_) simulate(node);
   }
 
   void note_nearest(const PlanChoices& choices, Bytes needed) {
@@ -267,6 +286,7 @@ class Search {
   }
 
   void simulate(const Node& node) {
+    if (!simulated_.insert(to_text(node.choices)).second) return;
     auto made = plan_of(node.choices, question_.batch, setting_);
     if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
@@ -316,7 +336,7 @@ class Search {
   }
 
   void report_progress(bool simulated) {
-    if (!progress_ || (++turns_ % 64 != 0 && !simulated)) return;
+    if (!progress_ || (turns_ % 64 != 0 && !simulated)) return;
     SearchProgress now{.counts = result_.counts,
                        .best = best_step_,
                        .best_choices = best_choices_,
@@ -333,6 +353,15 @@ class Search {
     result_.complete = best_ ? least_ >= enough() : open_.empty();
   }
 
+  // Plans that are not much worse than the first.
+  std::size_t alike() const {
+    constexpr double kMuch = 1.2;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(result_.plans, [&](const RankedPlan& plan) {
+          return cost_of(plan.choices, plan.report.step) <= kMuch * *best_;
+        }));
+  }
+
   // Some more plans to choose from, where the proof left few: the next by their bounds.
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
@@ -340,7 +369,7 @@ class Search {
     const std::size_t wanted = std::min(kAlternatives, question_.top);
     int simulated = 0;
     for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
-      if (!best_ || !result_.complete || result_.plans.size() >= wanted) return;
+      if (!best_ || !result_.complete || alike() >= wanted) return;
       if (stop_.stop_requested()) return;
       const auto node = open_.next(std::numeric_limits<double>::infinity());
       if (!node) return;
@@ -398,32 +427,14 @@ class Search {
   double least_ = 0;            // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
-  std::int64_t turns_ = 0;
-  Reasons refusal_;  // why the first that cannot be planned cannot
+  std::int64_t turns_ = 0, asked_ = 0;
+  std::optional<Node> promising_;    // of the divisions since the last that a plan was made of
+  std::set<std::string> simulated_;  // plans
+  Reasons refusal_;                  // why the first that cannot be planned cannot
   SearchResult result_;
 };
 
 }  // namespace
-
-std::string_view to_text(Fate fate) {
-  switch (fate) {
-    case Fate::Simulated:
-      return "simulated";
-    case Fate::Close:
-      return "close";
-    case Fate::TooLarge:
-      return "too large";
-    case Fate::PrunedByMemory:
-      return "pruned by memory";
-    case Fate::PrunedByBound:
-      return "pruned by bound";
-    case Fate::Refused:
-      return "refused";
-    case Fate::Open:
-      return "open";
-  }
-  return "";
-}
 
 SearchResult search(const SearchQuestion& question, const Setting& setting,
                     const std::function<void(const SearchProgress&)>& progress,

@@ -5,6 +5,7 @@
 
 #include "planner/search/each_choice.h"
 #include "planner/search/space.h"
+#include "simulator/choices/context_work.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 
@@ -101,7 +102,14 @@ void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoic
   const auto cut = each(mesh, degrees, [](PlanChoices& c, std::int64_t value) { c.cp = value; });
   for (const PlanChoices& one : allowed("cp", cut)) {
     if (device_count(one) > devices_) continue;
-    for (PlanChoices& way : allowed("context", contexts_of(one))) meshes.push_back(std::move(way));
+    for (PlanChoices& way : allowed("context", contexts_of(one))) {
+      Reasons problems;
+      PlanChoices whole = way;
+      whole.sequence_parallel = false;
+      check_context(problems, whole, batch_, setting_.model);
+      // One that is pinned is asked about in any case, to hear why not.
+      if (problems.empty() || is_pinned("cp")) meshes.push_back(std::move(way));
+    }
   }
 }
 

@@ -1,0 +1,47 @@
+#include "planner/search/children.h"
+
+namespace meshwright {
+
+std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bounds& bounds) {
+  const PlanChoices& choices = node.choices;
+  std::vector<Child> children;
+  const auto add_each = [&](Depth depth, std::vector<PlanChoices> all, Seconds least = {}) {
+    for (PlanChoices& one : all) children.push_back({depth, std::move(one), least});
+  };
+  switch (node.depth) {
+    case Depth::Mesh:
+      add_each(Depth::Kernels, {choices});
+      break;
+    case Depth::Kernels:
+      add_each(Depth::Microbatch, space.microbatches(choices));
+      break;
+    case Depth::Microbatch:
+      add_each(Depth::Division, space.divisions(choices));
+      break;
+    case Depth::Division:
+      for (const PlanChoices& scheduled : space.schedules(choices)) {
+        add_each(Depth::Schedule, space.layerings(scheduled, bounds));
+      }
+      break;
+    case Depth::Schedule:
+      add_each(Depth::Offload, space.offloads(choices));
+      break;
+    case Depth::Offload:
+      add_each(Depth::Zero, space.zeros(choices));
+      break;
+    case Depth::Zero:
+      add_each(Depth::State, {choices}, node.bound.step);
+      break;
+    case Depth::State:
+      add_each(Depth::Recompute, space.recomputes(choices), node.bound.step);
+      break;
+    case Depth::Recompute:
+      add_each(Depth::Plan, space.buckets(choices), node.bound.step);
+      break;
+    case Depth::Plan:
+      break;
+  }
+  return children;
+}
+
+}  // namespace meshwright
