@@ -50,7 +50,8 @@ class Builder {
     const Extents sizes = {shape_.batch, shape_.heads, shape_.sequence, shape_.size};
     const GraphTensor sum = memory(sizes, dense_steps(sizes), CUDNN_DATA_FLOAT, true, {});
     result_.graph.product(dscores, result_.graph.transpose(k, shape_.type), sum);
-    result_.graph.pointwise(CUDNN_POINTWISE_IDENTITY, sum, rows(shape_.size, 6));
+    const CudnnGraph::Result dq = rows(shape_.size, 6);  // a tensor alone would be an operand
+    result_.graph.pointwise(CUDNN_POINTWISE_IDENTITY, sum, dq);
     return std::move(result_);
   }
 

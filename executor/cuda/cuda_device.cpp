@@ -51,12 +51,12 @@ int usable_gpu(const CudaDeviceRequest& request) {
 void check_kernels(const Program& program) {
   for (const Kernel& kernel : program.kernels) {
     if (has_kernel(kernel, program.precision)) continue;
-    throw InputError("--device cuda: there is no kernel " + std::string(to_text(kernel.kind)) +
-                     " " + std::string(to_text(kernel.part)) +
-                     (kernel.accumulate ? " that accumulates" : "") + " in " +
-                     std::string(to_text(program.precision)) + " for " +
-                     (kernel.name.empty() ? "an op" : printable(kernel.name)) +
-                     " as the plan has it; --device cpu has all of them");
+    throw EnvironmentError("CUDA: there is no kernel " + std::string(to_text(kernel.kind)) + " " +
+                           std::string(to_text(kernel.part)) +
+                           (kernel.accumulate ? " that accumulates" : "") + " in " +
+                           std::string(to_text(program.precision)) + " for " +
+                           (kernel.name.empty() ? "an op" : printable(kernel.name)) +
+                           " as the plan has it; --device cpu has all of them");
   }
 }
 

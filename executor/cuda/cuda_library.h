@@ -48,7 +48,7 @@ using CudaTargetFunction = BenchmarkTarget* (*)(const CudaRequest& request);
 inline constexpr const char* kCudaRunFunction = "meshwright_cuda_run";
 using CudaRunFunction = bool (*)(const CudaCall& call);
 
-// Throws InputError that names a kernel of the program for which GPUs have none.
+// Throws EnvironmentError that names a kernel of the program for which GPUs have none, too.
 inline constexpr const char* kCudaDeviceFunction = "meshwright_cuda_device";
 using CudaDeviceFunction = Device* (*)(const CudaDeviceRequest& request);
 

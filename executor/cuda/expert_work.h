@@ -119,6 +119,7 @@ struct RouterCapacity {
   }
 };
 
+// A team shares the experts of a token.
 template <class Stored>
 struct RouterGradient {
   using Real = RealOf<Stored>;
@@ -126,34 +127,36 @@ struct RouterGradient {
   RowsOf<const std::int32_t> expert;
   RowsOf<const Stored> dshare, addend;
   RouterRules rules;
+  std::int64_t columns;  // experts
   RowsOf<Stored> dlogits;
 
-  MESHWRIGHT_HD void operator()(std::int64_t row) const {
+  MESHWRIGHT_HD std::int64_t chosen(std::int64_t row, std::int64_t n) const {
+    const std::int32_t e = expert[row][n];
+    return e < 0 ? ~e : e;
+  }
+  template <class Team>
+  MESHWRIGHT_HD void operator()(Team& team, std::int64_t row) const {
     const TokenScores<Stored> scores(logits[row], rules);
-    const auto chosen = [&](std::int64_t n) {
-      const std::int32_t e = expert[row][n];
-      return static_cast<std::int64_t>(e < 0 ? ~e : e);
-    };
     Real sum = 0, weighed = 0;
     for (std::int64_t n = 0; n < rules.choices; ++n) {
-      sum += scores[chosen(n)];
-      weighed += load(dshare[row], n) * scores[chosen(n)];
+      sum += scores[chosen(row, n)];
+      weighed += load(dshare[row], n) * scores[chosen(row, n)];
     }
     const auto slope_of = [&](std::int64_t n) {
       const Real d = load(dshare[row], n);
       return static_cast<Real>(rules.factor) * (rules.renormalize ? (d - weighed / sum) / sum : d);
     };
     Real mean = 0;
-    for (std::int64_t n = 0; n < rules.choices; ++n) mean += scores[chosen(n)] * slope_of(n);
-    for (std::int64_t e = 0; e < rules.experts; ++e) {
+    for (std::int64_t n = 0; n < rules.choices; ++n) mean += scores[chosen(row, n)] * slope_of(n);
+    for_columns(team, columns, [&](std::int64_t e) {
       Real dscore = 0;
       for (std::int64_t n = 0; n < rules.choices; ++n) {
-        if (chosen(n) == e) dscore = slope_of(n);
+        if (chosen(row, n) == e) dscore = slope_of(n);
       }
       const Real score = scores[e];
       const Real slope = rules.sigmoid ? score * (1 - score) * dscore : score * (dscore - mean);
       store(dlogits[row], e, (addend ? load(addend[row], e) : Real(0)) + slope);
-    }
+    });
   }
 };
 

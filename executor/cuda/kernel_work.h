@@ -199,9 +199,10 @@ class KernelWork {
       case KernelKind::Attention:
         return add_attention_gradient();
       case KernelKind::Router:
-        return elements(rows(0), RouterGradient<Stored>{
-                                     v.in_rows(0), v.index_rows(1), v.in_rows(2), v.addend_rows(),
-                                     router_rules(call_, views_, columns(1)), v.out_rows(last())});
+        return by_row(rows(0), RouterGradient<Stored>{v.in_rows(0), v.index_rows(1), v.in_rows(2),
+                                                      v.addend_rows(),
+                                                      router_rules(call_, views_, columns(1)),
+                                                      columns(0), v.out_rows(last())});
       case KernelKind::Dispatch:
         return by_row(rows(last()),
                       DispatchGradient<Stored>{v.index_rows(0), v.in_rows(1), v.addend_rows(),

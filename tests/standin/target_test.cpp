@@ -48,7 +48,7 @@ TEST_CASE("the benchmark of GPUs measures every kernel, transfer and copy") {
   CHECK(faults() == std::vector<std::string>{});
 }
 
-TEST_CASE("attention of GPUs in 16 bits is timed forward and backward") {
+TEST_CASE("attention of GPUs is timed forward and backward, by cuDNN in 16 bits or by ours") {
   const auto gpus = target({.devices = 1});
   for (const KernelPart part : {KernelPart::Forward, KernelPart::InputGradient}) {
     const auto kernel = kernel_with({{KernelKind::Attention, part, "causal 16"}, {2, 12}});
@@ -56,7 +56,7 @@ TEST_CASE("attention of GPUs in 16 bits is timed forward and backward") {
     const auto timed = gpus->kernel(*kernel, Precision::BF16);
     REQUIRE(timed);
     CHECK((*timed)(2) > Seconds(0));
-    CHECK(!gpus->kernel(*kernel, Precision::FP64));
+    CHECK(gpus->kernel(*kernel, Precision::FP64));
   }
   CHECK(faults() == std::vector<std::string>{});
 }
