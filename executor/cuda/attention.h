@@ -15,8 +15,9 @@ namespace meshwright::cuda {
 class AttentionLibrary {
  public:
   virtual ~AttentionLibrary() = default;
-  // The call's buffers are device memory. False: not of the kind above, or cuDNN has none on this
-  // device.
+  // False: not of the kind above, or cuDNN has none on this device.
+  virtual bool has(const KernelCall& call, Precision precision) = 0;
+  // The call's buffers are device memory. False: it has none such.
   virtual bool launch(const KernelCall& call, Precision precision) = 0;
   // Its name and version, for the profile; empty: there is none.
   virtual std::string name() const = 0;

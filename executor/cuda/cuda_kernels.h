@@ -21,6 +21,8 @@ class CudaKernels {
   std::string attention_name() const { return attention_->name(); }
 
  private:
+  bool launch_attention(const KernelCall& call, Precision precision);
+
   WorkPlace place_;
   Products products_;
   std::unique_ptr<AttentionLibrary> attention_;

@@ -3,7 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "costmodel/base/precision.h"
 #include "executor/cuda/device_memory.h"
@@ -22,6 +24,15 @@ class WorkPlace {
   cudaStream_t stream() const { return stream_; }
   // Of what is reduced.
   void* states() const { return states_.data(); }
+  // Memory for what one kernel needs between its launches.
+  std::byte* scratch(std::size_t bytes) {
+    if (scratch_.empty() || bytes > scratch_bytes_) {
+      // What was launched before may still use what there was.
+      scratch_.push_back(std::make_unique<DeviceMemory>(bytes));
+      scratch_bytes_ = bytes;
+    }
+    return static_cast<std::byte*>(scratch_.back()->data());
+  }
   // Numbers that were kept by this key; null: none were.
   const void* kept(const std::string& key) const {
     const auto known = kept_.find(key);
@@ -37,6 +48,8 @@ class WorkPlace {
   cudaStream_t stream_;
   DeviceMemory states_;
   std::map<std::string, DeviceMemory> kept_;
+  std::vector<std::unique_ptr<DeviceMemory>> scratch_;
+  std::size_t scratch_bytes_ = 0;
 };
 
 // Whether there is work for a kernel; the call's buffers are not looked at.

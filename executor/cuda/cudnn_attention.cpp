@@ -83,10 +83,11 @@ class CudnnLibrary : public AttentionLibrary {
  public:
   explicit CudnnLibrary(cudaStream_t stream) : stream_(stream) {}
 
+  bool has(const KernelCall& call, Precision precision) override {
+    return planned_for(call, precision) != nullptr;
+  }
   bool launch(const KernelCall& call, Precision precision) override {
-    const auto shape = shape_of(call.kernel, precision);
-    if (!shape || !is_aligned(call)) return false;
-    PlannedAttention* const planned = planned_for(call, *shape);
+    PlannedAttention* const planned = planned_for(call, precision);
     if (planned == nullptr) return false;
     run(call, *planned);
     return true;
@@ -109,6 +110,10 @@ class CudnnLibrary : public AttentionLibrary {
     return true;
   }
 
+  PlannedAttention* planned_for(const KernelCall& call, Precision precision) {
+    const auto shape = shape_of(call.kernel, precision);
+    return shape && is_aligned(call) ? planned_for(call, *shape) : nullptr;
+  }
   PlannedAttention* planned_for(const KernelCall& call, const AttentionShape& shape) {
     const double scale = call.attributes<AttentionAttributes>().scale;
     const auto [known, is_new] =

@@ -5,6 +5,7 @@ namespace {
 
 class NoAttention : public AttentionLibrary {
  public:
+  bool has(const KernelCall&, Precision) override { return false; }
   bool launch(const KernelCall&, Precision) override { return false; }
   std::string name() const override { return {}; }
 };
