@@ -241,7 +241,8 @@ TEST_CASE("a plan for the executor runs") {
   CHECK(document.at("precision") == "fp32");
   CHECK(document.at("software") == "meshwright");
   CHECK(run_program("run --model gpt2-tiny --steps 1 --quiet --plan " + file).exit_code == 0);
-  check_refused(kTask + "--target executor --precision fp8", 2, "runs fp64, fp32, bf16 and fp16, not fp8");
+  check_refused(kTask + "--target executor --precision fp8", 2,
+                "runs fp64, fp32, bf16 and fp16, not fp8");
   check_refused(kTask + "--target megatron", 2, "--target megatron: expected megatron-lm, ");
 }
 
