@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -60,6 +61,19 @@ void check_kernels(const Program& program) {
   }
 }
 
+// The host waits for the counts of experts' rows, and a send of NCCL's for its receive, which
+// another host has to give: with both, hosts could wait for each other.
+void check_waits(const Program& program) {
+  const bool pairs = std::ranges::any_of(
+      program.transfers, [](const Transfer& transfer) { return is_pair(transfer.kind); });
+  const bool counts =
+      std::ranges::any_of(program.kernels, [](const Kernel& kernel) { return !!kernel.counts; });
+  if (!pairs || !counts) return;
+  throw EnvironmentError(
+      "CUDA: experts whose rows are counted do not run together with sends between two devices "
+      "(pp, or cp by a ring) on GPUs yet; --device cpu runs them");
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(const CudaDeviceRequest& request)
@@ -69,6 +83,7 @@ CudaDevice::CudaDevice(const CudaDeviceRequest& request)
       clock_(request.clock),
       spans_(request.program.tasks.size()) {
   check_kernels(program_);
+  check_waits(program_);
   set_current();
   for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
     streams_.push_back(std::make_unique<Stream>());
