@@ -20,6 +20,7 @@ void add_run_command(Command& program, Session& session);
 void add_benchmark_command(Command& program, Session& session);
 void add_profile_command(Command& program, Session& session);
 void add_validate_command(Command& program, Session& session);
+void add_selftest_command(Command& program, Session& session);
 void add_gui_command(Command& program, Session& session);
 
 // Adds --json to a subcommand that prints a result.

@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   add_benchmark_command(program, session);
   add_profile_command(program, session);
   add_validate_command(program, session);
+  add_selftest_command(program, session);
   add_gui_command(program, session);
   try {
     line.run(argc, argv);

@@ -175,7 +175,7 @@ void check_alike(const Kernel& kernel) {
 
 TEST_CASE("the work of a GPU's kernels gives what the processor's kernels give", "[threads]") {
   std::size_t checked = 0;
-  for (const Kernel& kernel : small_kernels()) {
+  for (const Kernel& kernel : kernel_cases()) {
     if (!has_work(kernel)) {
       CHECK(!difference<float>(kernel, Precision::FP32, 1));
       continue;

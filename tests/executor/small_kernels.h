@@ -1,15 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "costmodel/profile/kernel_shape.h"
-#include "executor/benchmark/items.h"
+#include "executor/selftest/kernel_cases.h"
 
 namespace meshwright {
 
@@ -23,21 +21,19 @@ inline std::int64_t extent_of(const Operand& operand) {
   return last + 1;
 }
 
-// Memory of a kernel's operands. Losses and optimizers have sums and squares, which are positive.
+// Memory of a kernel's operands.
 template <class Real>
 struct KernelMemory {
   std::vector<std::vector<double>> words;  // enough room for any element
   std::vector<std::byte*> buffers;
 
   explicit KernelMemory(const Kernel& kernel) {
-    const bool positive = kernel.kind == KernelKind::Loss || kernel.kind == KernelKind::AdamW;
     for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
       const Operand& operand = kernel.operands[i];
       const auto count = static_cast<std::size_t>(extent_of(operand));
       words.emplace_back(count + 1);
       for (std::size_t k = 0; k < count; ++k) {
-        const double value = 0.05 + static_cast<double>((k * 7919 + i * 104729) % 997) / 1000;
-        put(operand.element, i, k, positive || k % 3 != 0 ? value : -value);
+        put(operand.element, i, k, ordinary_number(kernel, i, k));
       }
     }
     for (auto& operand : words) buffers.push_back(reinterpret_cast<std::byte*>(operand.data()));
@@ -45,10 +41,9 @@ struct KernelMemory {
   void put(BufferElement element, std::size_t operand, std::size_t k, double value) {
     double* const to = words[operand].data();
     if (element == BufferElement::Index) {
-      // From -2, which is no label, to beyond a small table.
-      reinterpret_cast<std::int32_t*>(to)[k] = static_cast<std::int32_t>(k * 5 % 11) - 2;
+      reinterpret_cast<std::int32_t*>(to)[k] = static_cast<std::int32_t>(value);
     } else if (element == BufferElement::Double) {
-      to[k] = std::abs(value) + 1;
+      to[k] = value;
     } else {
       reinterpret_cast<Real*>(to)[k] = static_cast<Real>(value);
     }
@@ -74,24 +69,6 @@ double largest_difference(const Kernel& kernel, const KernelMemory<Real>& expect
     }
   }
   return most;
-}
-
-// Every class of kernels that `benchmark` measures, once, with small odd sizes or with those given.
-inline std::vector<Kernel> small_kernels(const std::array<std::int64_t, 3>& sizes = {7, 9, 10}) {
-  std::vector<Kernel> kernels;
-  std::set<KernelClass> seen;
-  for (const BenchmarkItem& item : benchmark_items({.quick = false, .devices = 1})) {
-    const auto* timed = std::get_if<KernelItem>(&item);
-    if (!timed || !seen.insert(timed->shaped.kernel).second) continue;
-    ShapedKernel shaped = timed->shaped;
-    for (std::size_t i = 0; i < shaped.shape.size(); ++i) shaped.shape[i] = sizes[i];
-    if (shaped.kernel.variant == "strided") shaped.shape = {512};
-    if (shaped.kernel.kind == KernelKind::ClipFactor) shaped.shape = {1};
-    const auto kernel = kernel_with(shaped);
-    REQUIRE(kernel);
-    kernels.push_back(*kernel);
-  }
-  return kernels;
 }
 
 }  // namespace meshwright

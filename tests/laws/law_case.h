@@ -6,6 +6,7 @@
 #include <string>
 
 #include "costmodel/model/model.h"
+#include "executor/device.h"
 #include "simulator/plan/plan.h"
 
 namespace meshwright {
@@ -30,9 +31,9 @@ std::optional<Plan> plan_of(const LawCase& law_case, const Model& model);
 // The plan of one device for the same batch.
 Plan one_device_plan(const LawCase& law_case, const Model& model);
 
-// The largest relative error of losses, norms, gradients and weights against one device. Throws
-// what lowering or the run throws.
-double error_of(const LawCase& law_case);
+// The largest relative error of losses, norms, gradients and weights against one device, which is a
+// processor. Throws what lowering or the run throws.
+double error_of(const LawCase& law_case, const DeviceMaker& make_device = {});
 
 // A case that fails in as few and as small numbers as can be found by changing one at a time.
 template <class Fails>

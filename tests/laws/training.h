@@ -30,11 +30,12 @@ inline void throw_if_any(const std::vector<std::string>& problems) {
   if (!problems.empty()) throw std::logic_error(fmt::format("{}", fmt::join(problems, "; ")));
 }
 
-// `change` may do to the programs what must not matter.
+// `change` may do to the programs what must not matter. On processors, if no devices are given.
 inline Trained train(
     const Model& model, const Plan& plan, std::int64_t steps = 3,
     const StepSettings& settings = usual_settings(),
-    const std::function<void(std::vector<Program>&)>& change = [](std::vector<Program>&) {}) {
+    const std::function<void(std::vector<Program>&)>& change = [](std::vector<Program>&) {},
+    const DeviceMaker& make_device = {}) {
   throw_if_any(check_plan(plan, model, test_cluster()));
   auto programs = lower_all(model, plan);
   throw_if_any(check_programs(programs));
@@ -45,6 +46,7 @@ inline Trained train(
   }
   RunOptions options{.steps = steps, .worker = {.fill_freed = true, .keep_gradients = true}};
   options.keep_weights = true;
+  options.make_device = make_device;
   const RunResult run =
       run_threads(programs, settings, options, random_weights(11), RandomTokens(13, vocabulary));
   Trained trained{.gradients = run.gradients, .weights = run.weights, .peaks = run.peaks};

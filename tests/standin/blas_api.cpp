@@ -9,7 +9,7 @@ namespace meshwright::standin {
 namespace {
 
 constexpr std::uint64_t kAlgorithm = 0x5174;  // marks one of ours
-constexpr std::uint64_t kMostWorkspace = 1 << 20;
+constexpr std::uint64_t kMostWorkspace = 1 << 16;
 
 struct BlasHandleState {
   int device = 0;

@@ -31,10 +31,10 @@ void check_kernels(const std::vector<Kernel>& kernels, std::uint32_t seed) {
 
 TEST_CASE("every kernel of the GPU back end gives what the processor's gives, in any order") {
   for (std::uint32_t seed = 0; seed < static_cast<std::uint32_t>(cases(2, 30)); ++seed) {
-    check_kernels(small_kernels(), seed);
+    check_kernels(kernel_cases(), seed);
     // Rows that several warps share, and more than a block can hold at once.
-    check_kernels(small_kernels({3, 70, 40}), seed);
-    check_kernels(small_kernels({2, 600, 3}), seed);
+    check_kernels(kernel_cases({3, 70, 40}), seed);
+    check_kernels(kernel_cases({2, 600, 3}), seed);
   }
 }
 

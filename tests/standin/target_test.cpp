@@ -25,7 +25,7 @@ TEST_CASE("the benchmark of GPUs measures every kernel, transfer and copy") {
   CHECK(gpus->device().devices == 4);
   CHECK(gpus->device().memory == Bytes(std::int64_t{1} << 30));
   for (const Precision precision : {Precision::FP64, Precision::FP32, Precision::BF16}) {
-    for (const Kernel& kernel : small_kernels()) {
+    for (const Kernel& kernel : kernel_cases()) {
       // Attention in 16 bits is cuDNN's, whose heads are in eights.
       if (kernel.kind == KernelKind::Attention) continue;
       CAPTURE(to_text(precision), to_text(kernel.kind), to_text(kernel.part));

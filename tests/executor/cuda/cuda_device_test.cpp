@@ -22,7 +22,7 @@ CudaRunFunction run_function() {
 
 TEST_CASE("kernels on a GPU give what this processor's give") {
   const CudaRunFunction run = run_function();
-  for (const Kernel& kernel : small_kernels()) {
+  for (const Kernel& kernel : kernel_cases()) {
     if (kernel.kind == KernelKind::Attention) continue;
     CAPTURE(to_text(kernel.kind), to_text(kernel.part));
     try {
