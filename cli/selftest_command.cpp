@@ -8,12 +8,14 @@
 
 #include "cli/benchmark_device.h"
 #include "cli/command.h"
+#include "cli/library_folders.h"
 #include "cli/new_file.h"
 #include "cli/selftest_training.h"
 #include "cli/selftest_view.h"
 #include "costmodel/base/write_file.h"
 #include "executor/cpu/cpu_device.h"
-#include "executor/cpu/kernels.h"
+#include "executor/cuda_loader.h"
+#include "executor/process/machine.h"
 #include "executor/selftest/kernel_check.h"
 #include "executor/selftest/transfer_check.h"
 
@@ -62,11 +64,12 @@ std::string today() {
   return text;
 }
 
-SelfTestDevices devices_for(const SelfTestOptions& options, std::int64_t there) {
-  const std::int64_t count = options.devices.value_or(std::min(there, kMostDevices));
-  return {.make = cpu_devices([] { return Seconds(0); }),
-          .count = count,
-          .precisions = {Precision::FP64, Precision::FP32, Precision::BF16}};
+DevicesMaker maker_of(const std::string& kind) {
+  return [kind](const std::vector<DeviceId>& devices) {
+    return kind == "cuda"
+               ? cuda_devices(library_folders(), MESHWRIGHT_VERSION, devices, machine_clock)
+               : cpu_devices(machine_clock);
+  };
 }
 
 SelfTestReport self_test(const SelfTestOptions& options, const Session& session) {
@@ -75,7 +78,9 @@ SelfTestReport self_test(const SelfTestOptions& options, const Session& session)
                       .devices = options.devices};
   if (!cuda && !choice.devices) choice.devices = kThreads;
   const auto target = target_of(choice);
-  const SelfTestDevices devices = devices_for(options, target->device().devices);
+  const SelfTestDevices devices{.kind = options.device,
+                                .count = std::min(target->device().devices, kMostDevices)};
+  const DevicesMaker make = maker_of(options.device);
   SelfTestReport report{.device = options.device,
                         .devices = devices.count,
                         .provenance = target->provenance(),
@@ -86,9 +91,9 @@ SelfTestReport self_test(const SelfTestOptions& options, const Session& session)
     report.checks.insert(report.checks.end(), checks.begin(), checks.end());
   };
   for (const Precision precision : devices.precisions) {
-    add(check_kernels(devices.make, precision, tried));
+    add(check_kernels(make({DeviceId(0)}), precision, tried));
   }
-  add(check_transfers(devices.make, devices.count, tried));
+  add(check_transfers(make, devices.count, tried));
   add(check_training(devices, session, tried));
   return report;
 }

@@ -96,6 +96,7 @@ class TrainingChecks {
     options.plan.global_batch = stored_.global_batch;
     options.plan.sequence = stored_.sequence;
     options.plan.precision = std::string(to_text(precision));
+    options.device = devices_.kind;
     options.steps = static_cast<std::int64_t>(losses.size());
     const std::string name = fmt::format("{}, {}, {}", model, plan, to_text(precision));
     SelfCheck check{.part = "training", .name = name, .limit = limit_of(precision)};
@@ -103,11 +104,9 @@ class TrainingChecks {
     try {
       const PlannedRun run(options, session_);
       const PreparedRun prepared = prepare_run(run);
-      RunOptions how = run_options_of(options, run);
-      how.make_device = devices_.make;
       const RunResult result =
-          run_threads(prepared.programs, settings_of(options), how, random_weights(options.seed),
-                      RandomTokens(options.seed, run.vocabulary()));
+          run_threads(prepared.programs, settings_of(options), run_options_of(options, run),
+                      random_weights(options.seed), RandomTokens(options.seed, run.vocabulary()));
       check.error = largest_error(losses, result.steps);
       memory = memory_check(name, prepared.programs, result);
     } catch (const std::exception& error) {

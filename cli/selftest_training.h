@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "cli/session.h"
-#include "executor/device.h"
+#include "costmodel/base/precision.h"
 #include "executor/selftest/self_check.h"
 
 namespace meshwright {
 
-// What a person may ask `selftest` to train with.
+// What is tested.
 struct SelfTestDevices {
-  DeviceMaker make;  // none: processors
+  std::string kind = "cpu";  // as `run --device` has it
   std::int64_t count = 1;
-  std::vector<Precision> precisions;
+  std::vector<Precision> precisions = {Precision::FP64, Precision::FP32, Precision::BF16};
 };
 
 // Trains small models by plans for up to so many devices and compares each loss with the stored one

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "executor/kernel_statistics.h"
+
 namespace meshwright::cuda {
 namespace {
 
@@ -23,36 +25,6 @@ std::int64_t extent_of(const Operand& operand) {
 std::int64_t index_limit(const Kernel& kernel) {
   if (kernel.kind != KernelKind::Embedding) return 2;
   return kernel.operands[kernel.part == KernelPart::Forward ? 1 : 2].sizes[0];
-}
-
-// Operands that are one number, or two, for each row.
-std::vector<std::size_t> statistics_of(const Kernel& kernel) {
-  const bool forward = kernel.part == KernelPart::Forward;
-  switch (kernel.kind) {
-    case KernelKind::LayerNorm:
-      if (forward) return {kernel.operands.size() - 2, kernel.operands.size() - 1};
-      return kernel.part == KernelPart::InputGradient ? std::vector<std::size_t>{2, 3}
-                                                      : std::vector<std::size_t>{1, 2};
-    case KernelKind::RmsNorm:
-      if (forward) return {kernel.operands.size() - 1};
-      return kernel.part == KernelPart::InputGradient ? std::vector<std::size_t>{2}
-                                                      : std::vector<std::size_t>{1};
-    case KernelKind::RowSums: {
-      if (forward) return {};
-      const std::size_t last = kernel.operands.size() - 1;
-      return last == 5 ? std::vector<std::size_t>{2, 3} : std::vector<std::size_t>{2};
-    }
-    case KernelKind::Attention:
-      return {4};
-    case KernelKind::LossLargest:
-      return {1};
-    case KernelKind::LossSums:
-      return {2, 3};
-    case KernelKind::Loss:
-      return forward ? std::vector<std::size_t>{1, 2} : std::vector<std::size_t>{2, 3};
-    default:
-      return {};
-  }
 }
 
 void fill(const Kernel& kernel, const Operand& operand, Precision precision, void* memory,

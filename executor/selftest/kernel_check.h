@@ -3,7 +3,6 @@
 #include <functional>
 #include <vector>
 
-#include "executor/device.h"
 #include "executor/selftest/self_check.h"
 
 namespace meshwright {

@@ -1,8 +1,15 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
+
+#include "executor/device.h"
 
 namespace meshwright {
+
+// What makes those devices, which run together.
+using DevicesMaker = std::function<DeviceMaker(const std::vector<DeviceId>& devices)>;
 
 // One thing that was tried on a device, and how far it was from what it should give.
 struct SelfCheck {

@@ -112,10 +112,11 @@ double run_member(const TransferCase& all, std::int64_t member, const DeviceMake
 }
 
 // All members at once; what the first of them to fail says is the problem.
-SelfCheck check_transfer(const TransferCase& all, const DeviceMaker& make_device) {
+SelfCheck check_transfer(const TransferCase& all, const DevicesMaker& make_devices) {
   SelfCheck check{
       .part = "transfers",
       .name = std::string(to_text(all.kind)) + ", " + std::to_string(all.members) + " devices"};
+  const DeviceMaker make_device = make_devices(transfer_of(all, 0).group);
   ThreadNetwork network;
   std::mutex mutex;
   {
@@ -140,7 +141,7 @@ SelfCheck check_transfer(const TransferCase& all, const DeviceMaker& make_device
 
 }  // namespace
 
-std::vector<SelfCheck> check_transfers(const DeviceMaker& make_device, std::int64_t devices,
+std::vector<SelfCheck> check_transfers(const DevicesMaker& make_devices, std::int64_t devices,
                                        const std::function<void(const SelfCheck&)>& tried) {
   using K = TransferKind;
   std::vector<SelfCheck> checks;
@@ -148,7 +149,7 @@ std::vector<SelfCheck> check_transfers(const DeviceMaker& make_device, std::int6
     for (const K kind :
          {K::AllReduce, K::ReduceScatter, K::AllGather, K::AllToAll, K::Broadcast, K::Send}) {
       if (kind == K::Send && members > 2) continue;
-      checks.push_back(check_transfer({kind, members}, make_device));
+      checks.push_back(check_transfer({kind, members}, make_devices));
       tried(checks.back());
     }
   }

@@ -220,7 +220,7 @@ TEST_CASE("AdamW with fp32 copies of its weights moves both alike") {
 
 TEST_CASE("operands with gaps give what the processor's kernels give", "[threads]") {
   std::size_t checked = 0;
-  for (Kernel kernel : small_kernels()) {
+  for (Kernel kernel : kernel_cases()) {
     const bool by_element = kernel.kind == KernelKind::Activation ||
                             kernel.kind == KernelKind::GatedActivation ||
                             kernel.kind == KernelKind::Scale || kernel.kind == KernelKind::Dropout;

@@ -44,7 +44,9 @@ inline Trained train(
   for (const Dim& dim : model.dims) {
     if (dim.name == "vocabulary") vocabulary = dim.size;
   }
-  RunOptions options{.steps = steps, .worker = {.fill_freed = true, .keep_gradients = true}};
+  // Lanes that run beside each other may still read what one of them is done with.
+  RunOptions options{.steps = steps,
+                     .worker = {.fill_freed = !make_device, .keep_gradients = true}};
   options.keep_weights = true;
   options.make_device = make_device;
   const RunResult run =

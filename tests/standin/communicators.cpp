@@ -114,6 +114,7 @@ void put_launch(Machine& machine, Stream& stream, const std::shared_ptr<NcclLaun
   machine.put(stream, {.name = text_of(*member->group, launch->parts.front(), member->rank),
                        .start =
                            [&machine, launch] {
+                             if (launch->member->aborted) return;
                              for (std::size_t i = 0; i < launch->parts.size(); ++i) {
                                arrive(machine, launch, i);
                              }

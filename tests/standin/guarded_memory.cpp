@@ -39,7 +39,7 @@ void* GuardedMemory::allocate(std::size_t bytes, std::optional<int> device) {
     start = static_cast<char*>(made.pages) + made.page_bytes - rounded(bytes, kAlignment);
   }
   std::memset(start, 0xff, std::min(bytes, kFilled));
-  if (made.pages != nullptr && !open_.contains(*device)) {
+  if (guarded_ && made.pages != nullptr && !open_.contains(*device)) {
     ::mprotect(made.pages, made.page_bytes, PROT_NONE);
   }
   live_.emplace(start, made);
@@ -91,7 +91,7 @@ bool GuardedMemory::was_freed(const void* start) const {
 }
 
 void GuardedMemory::protect(int device, bool open) {
-  if (kWatched) return;
+  if (kWatched || !guarded_) return;
   for (const auto& [start, made] : live_) {
     if (made.pages == nullptr || made.device != device) continue;
     ::mprotect(made.pages, made.page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);

@@ -21,6 +21,8 @@ struct Allocation {
 class GuardedMemory {
  public:
   ~GuardedMemory() { clear(); }
+  // Before anything is there. False: memory stays open until it is freed.
+  void set_guarded(bool guarded) { guarded_ = guarded; }
   void* allocate(std::size_t bytes, std::optional<int> device);
   // Only what `find` has found, by its start.
   void release(void* memory);
@@ -40,6 +42,7 @@ class GuardedMemory {
 
   std::map<const char*, Allocation> live_, freed_;
   std::set<int> open_;
+  bool guarded_ = true;
 };
 
 }  // namespace meshwright::standin

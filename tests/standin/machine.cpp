@@ -15,6 +15,7 @@ void Machine::restart(const Options& options) {
   options_ = options;
   random_.seed(options.seed);
   memory_.clear();
+  memory_.set_guarded(options.guarded);
   streams_.clear();
   defaults_.clear();
   events_.clear();

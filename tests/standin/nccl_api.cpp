@@ -324,7 +324,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
     if (member == nullptr) return refuse_nccl(machine, "ncclCommGetAsyncError", "no communicator");
     put_waiting(machine, *member);
     const bool failed = machine.device(member->device).failure.has_value();
-    const bool there = member->group->complete();
+    const bool there = member->group->complete() && (!member->finalized || member->unfinished == 0);
     if (!failed && !there) machine.poll(lock, member->device);
     *result = failed ? ncclUnhandledCudaError : (there ? ncclSuccess : ncclInProgress);
     return ncclSuccess;
@@ -347,8 +347,11 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   return nccl_call("ncclCommFinalize", [&](Machine& machine, Lock&) {
     Member* const member = member_of(handle);
-    return member == nullptr ? refuse_nccl(machine, "ncclCommFinalize", "no such communicator")
-                             : ncclSuccess;
+    if (member == nullptr || member->destroyed) {
+      return refuse_nccl(machine, "ncclCommFinalize", "no such communicator");
+    }
+    member->finalized = true;
+    return member->unfinished == 0 ? ncclSuccess : ncclInProgress;
   });
 }
 // Whoever destroys one that still has something to do, aborts it.
@@ -363,6 +366,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
                         " transfers are not over");
     }
     member->destroyed = true;
+    if (member->unfinished > 0) {
+      member->aborted = true;
+      withdraw(*member);
+      machine.moved();
+    }
     return ncclSuccess;
   });
 }

@@ -9,6 +9,7 @@
 
 #include "tests/standin/communicators.h"
 #include "tests/standin/machine.h"
+#include "tests/standin/runtime.h"
 
 namespace meshwright::standin {
 namespace {
@@ -24,6 +25,8 @@ void set_option(Options& options, const std::string& name, const std::string& va
     options.patience_s = std::stod(value);
   } else if (name == "ignore_wait") {
     options.ignored_wait = std::stoll(value);
+  } else if (name == "guarded") {
+    options.guarded = value == "1";
   } else if (name == "fail" && value.find(':') != std::string::npos) {
     const auto colon = value.find(':');
     options.failure = Failure{value.substr(0, colon), std::stoll(value.substr(colon + 1))};
@@ -56,7 +59,9 @@ Machine& Machine::the() {
 void restart(const Options& options) {
   forget_communicators();
   Machine::the().restart(options);
-  cudaGetLastError();  // of this thread
+  // Of this thread.
+  cudaGetLastError();
+  current_device() = 0;
 }
 
 std::size_t used_bytes(int device) {

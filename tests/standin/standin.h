@@ -27,6 +27,8 @@ struct Options {
   // A device runs one kernel at a time, and a transfer is one: it may run before whatever is not
   // ordered before it, and nothing runs beside it. What GPUs guarantee is no more than this.
   bool one_at_a_time = false;
+  // Only what runs on a device can touch its memory. It takes several times as long.
+  bool guarded = true;
   std::optional<std::int64_t> ignored_wait;  // that call of cudaStreamWaitEvent does nothing
   std::optional<Failure> failure;
 };

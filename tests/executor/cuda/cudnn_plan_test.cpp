@@ -76,14 +76,43 @@ TEST_CASE("cuDNN has attention of our graphs for every generation of GPUs") {
   CHECK(extra_bytes(shape, *gradient) <= expected + 4096);
 }
 
-TEST_CASE("attention without a mask, in fp16 and with narrower values has plans too") {
-  const PlanDevice device = described(kH100);
-  AttentionShape shape{.heads = 8, .sequence = 1024, .size = 64, .value_size = 64, .causal = false};
+TEST_CASE("every form of attention that the back end asks for has plans on every generation") {
+  const Gpu gpu = GENERATE(kA100, kH100, kB200);
+  const PlanDevice device = described(gpu);
+  for (const bool causal : {true, false}) {
+    for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_HALF}) {
+      for (const std::int64_t size : {64, 128}) {
+        CAPTURE(gpu.name, causal, static_cast<int>(type), size);
+        const AttentionShape shape{.batch = 2,
+                                   .heads = 8,
+                                   .sequence = 1024,
+                                   .size = size,
+                                   .value_size = size,
+                                   .causal = causal,
+                                   .type = type};
+        CHECK(plan_of(attention_forward_graph(shape, 0.125f).graph, device));
+        CHECK(plan_of(attention_gradient_graph(shape, 0.125f).graph, device));
+      }
+    }
+  }
+}
+
+TEST_CASE("queries, keys and values that lie side by side have plans on every generation") {
+  const Gpu gpu = GENERATE(kA100, kH100, kB200);
+  CAPTURE(gpu.name);
+  const PlanDevice device = described(gpu);
+  AttentionShape shape{.batch = 2, .heads = 8, .sequence = 1024, .size = 64, .value_size = 64};
+  // A token has 8 heads of queries, of keys and of values; results and gradients are by themselves.
+  const std::int64_t token = 8 * 64;
+  const HeadSteps joined{1024 * 3 * token, 3 * token, 64}, alone{1024 * token, token, 64};
+  shape.steps = {joined, joined, joined, alone, {}, alone, alone, alone, alone};
   CHECK(plan_of(attention_forward_graph(shape, 0.125f).graph, device));
-  shape.type = CUDNN_DATA_HALF;
   CHECK(plan_of(attention_gradient_graph(shape, 0.125f).graph, device));
+}
+
+TEST_CASE("attention with narrower values has a plan") {
   const AttentionShape latent{.heads = 8, .sequence = 1024, .size = 192, .value_size = 128};
-  CHECK(plan_of(attention_forward_graph(latent, 0.07f).graph, device));
+  CHECK(plan_of(attention_forward_graph(latent, 0.07f).graph, described(kH100)));
 }
 
 TEST_CASE("a head size that no kernel has gives no plan") {
