@@ -24,7 +24,7 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       }
       break;
     case Depth::Schedule:
-      add_each(Depth::Offload, space.offloads(choices));
+      add_each(Depth::Offload, space.activation_offloads(choices));
       break;
     case Depth::Offload:
       add_each(Depth::Zero, space.zeros(choices));
@@ -36,7 +36,9 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Recompute, space.recomputes(choices), node.bound.step);
       break;
     case Depth::Recompute:
-      add_each(Depth::Plan, space.buckets(choices), node.bound.step);
+      for (const PlanChoices& offloaded : space.optimizer_offloads(choices)) {
+        add_each(Depth::Plan, space.buckets(offloaded), node.bound.step);
+      }
       break;
     case Depth::Plan:
       break;

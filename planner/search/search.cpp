@@ -120,7 +120,8 @@ class Search {
         return {bounds_.of_any_state(fastest(choices)),
                 leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
       case Depth::Zero:
-        return {bounds_.of_any_state(fastest(choices)), leanest_of(choices, room()).bytes, Bytes()};
+        return {bounds_.of_any_state(fastest(choices)),
+                leanest_of(space_.leanest_optimizer(choices), room()).bytes, Bytes()};
       case Depth::State:
         return {of_state(choices), Bytes(), Bytes()};
       case Depth::Recompute:
@@ -168,7 +169,7 @@ class Search {
   }
 
   PlanBound of_recompute(const PlanChoices& choices) {
-    const Bytes bytes = bounds_.bytes_of(choices);
+    const Bytes bytes = bounds_.bytes_of(space_.leanest_optimizer(choices));
     if (bytes > room()) return {Seconds(0), bytes, Bytes()};
     return {bounds_.of_any_state(choices), bytes, Bytes()};
   }
@@ -228,8 +229,11 @@ class Search {
 
   // The plan of the set that its bytes are of.
   PlanChoices completed(const Node& node) {
-    if (node.depth >= Depth::Recompute) return node.choices;
-    if (node.depth >= Depth::Zero) return leanest_of(node.choices).choices;
+    if (node.depth == Depth::Plan) return node.choices;
+    if (node.depth == Depth::Recompute) return space_.leanest_optimizer(node.choices);
+    if (node.depth >= Depth::Zero) {
+      return leanest_of(space_.leanest_optimizer(node.choices)).choices;
+    }
     return leanest_of(space_.leanest(node.choices)).choices;
   }
 

@@ -161,6 +161,29 @@ std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const
                  }));
 }
 
+std::vector<PlanChoices> SearchSpace::activation_offloads(const PlanChoices& partial) const {
+  std::vector<PlanChoices> kinds;
+  for (PlanChoices& one : offloads(partial)) {
+    const auto same =
+        std::ranges::find(kinds, one.offload_activations, &PlanChoices::offload_activations);
+    if (same == kinds.end()) {
+      kinds.push_back(std::move(one));
+    } else if (!one.offload_optimizer) {
+      *same = std::move(one);
+    }
+  }
+  return kinds;
+}
+
+// ZeRO is decided before, so a target is asked about it again.
+std::vector<PlanChoices> SearchSpace::optimizer_offloads(const PlanChoices& partial) const {
+  std::vector<PlanChoices> kinds = offloads(partial);
+  std::erase_if(kinds, [&](const PlanChoices& one) {
+    return one.offload_activations != partial.offload_activations || allowed("zero", {one}).empty();
+  });
+  return kinds;
+}
+
 std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
   const std::vector<int> stages =
       repeated_weights(partial) > 1 ? std::vector{0, 1, 2, 3} : std::vector{0};
@@ -192,6 +215,13 @@ PlanChoices SearchSpace::leanest(PlanChoices partial) const {
   int most = 0;
   for (const PlanChoices& state : zeros(partial)) most = std::max(most, state.zero);
   partial.zero = most;
+  return leanest_optimizer(std::move(partial));
+}
+
+PlanChoices SearchSpace::leanest_optimizer(PlanChoices partial) const {
+  for (const PlanChoices& one : optimizer_offloads(partial)) {
+    partial.offload_optimizer = partial.offload_optimizer || one.offload_optimizer;
+  }
   return partial;
 }
 

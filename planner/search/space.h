@@ -26,11 +26,16 @@ class SearchSpace {
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
   std::vector<PlanChoices> offloads(const PlanChoices& partial) const;
+  // Of these those that differ in what is done with activations, with the optimizer left where it
+  // is if it may; and those that differ in the optimizer alone.
+  std::vector<PlanChoices> activation_offloads(const PlanChoices& partial) const;
+  std::vector<PlanChoices> optimizer_offloads(const PlanChoices& partial) const;
   std::vector<PlanChoices> zeros(const PlanChoices& partial) const;
   std::vector<PlanChoices> buckets(const PlanChoices& partial) const;
 
-  // The state that takes least memory, for bounds of all of them.
+  // The state that takes least memory, for bounds of all of them; and where ZeRO is decided.
   PlanChoices leanest(PlanChoices partial) const;
+  PlanChoices leanest_optimizer(PlanChoices partial) const;
 
   // Why no plan has all pins, in words: what the pinned keys by themselves are refused for, or what
   // the first plan was.
