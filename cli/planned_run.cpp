@@ -33,6 +33,13 @@ void check_runnable(const Plan& plan, bool cuda) {
     throw UsageError(fmt::format("precision {}: --device cuda runs bf16, fp16, fp32 and fp64",
                                  to_text(plan.precision)));
   }
+  // Memory is laid out for sends that are over when they were given; NCCL's wait for their
+  // receives.
+  if (cuda && plan.chunks.size() > plan.slots.size()) {
+    throw UsageError(
+        "virtual stages do not run with --device cuda yet: two stages could wait for each other; "
+        "--device cpu runs them");
+  }
   if (!cuda && !has_kernels(plan.precision)) {
     throw UsageError(
         fmt::format("precision {}: CPUs run fp64, fp32, bf16 and fp16", to_text(plan.precision)));

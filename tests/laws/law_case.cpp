@@ -319,8 +319,8 @@ double error_of(const LawCase& law_case, const DeviceMaker& make_device) {
   const auto change = [&](std::vector<Program>& programs) {
     if (order > 0) programs = in_any_order(programs, static_cast<std::uint32_t>(order));
   };
-  const Trained found = train(model, plan_of(law_case, model).value(), 3, usual_settings(), change,
-                              make_device);
+  const Trained found =
+      train(model, plan_of(law_case, model).value(), 3, usual_settings(), change, make_device);
   return std::max(
       {largest_error(expected.losses, found.losses), largest_error(expected.norms, found.norms),
        largest_error(expected.gradients, found.gradients), largest_weight_error(expected, found)});

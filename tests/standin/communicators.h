@@ -55,7 +55,7 @@ struct Member {
   int rank = 0, device = 0;
   bool blocking = true;
   bool aborted = false, destroyed = false;
-  bool finalized = false;  // it is at its last call until all that it was given is over
+  bool finalized = false;        // it is at its last call until all that it was given is over
   std::int64_t collectives = 0;  // calls so far
   std::int64_t unfinished = 0;   // launches
   // Where a call does not block, what it puts into streams may come only when it is asked whether

@@ -78,7 +78,14 @@ TEST_CASE("random plans give one processor's losses, gradients and weights on GP
   for (std::int64_t seed = first; tried < count; ++seed) {
     const LawCase law_case = random_law_case(static_cast<std::uint32_t>(seed));
     const Model model = model_of(law_case);
-    if (!plan_of(law_case, model)) continue;
+    const auto plan = plan_of(law_case, model);
+    if (!plan) continue;
+    // `run --device cuda` refuses virtual stages: a device would receive into memory that it still
+    // sends from, and so would its peer.
+    if (plan->chunks.size() > plan->slots.size()) {
+      ++refused;
+      continue;
+    }
     check_case(law_case, order + static_cast<std::uint32_t>(seed), worst) ? ++tried : ++refused;
   }
   std::cout << count << " plans on GPUs, largest error " << worst << "; " << refused

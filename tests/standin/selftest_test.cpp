@@ -57,4 +57,18 @@ TEST_CASE("training by `run --device cuda` gives the losses of processors") {
   }
 }
 
+TEST_CASE("virtual stages are refused on GPUs in one line") {
+  const ProgramOutput once =
+      run_beside_standin("devices=2",
+                         "run --model data/selftest/llama.json --plan pp=2,virtual_stages=1 "
+                         "--global-batch 8 --seq 16 --steps 1 --device cuda");
+  CHECK(once.exit_code == 0);
+  const ProgramOutput twice =
+      run_beside_standin("devices=2",
+                         "run --model gpt2-tiny --plan pp=2,virtual_stages=2,microbatch=2 "
+                         "--global-batch 8 --seq 16 --steps 1 --device cuda");
+  CHECK(twice.exit_code == 2);
+  CHECK_THAT(twice.err, Catch::Contains("virtual stages do not run with --device cuda yet"));
+}
+
 }  // namespace meshwright::standin
