@@ -123,7 +123,8 @@ class Search {
         return {bounds_.of_any_state(fastest(choices)),
                 leanest_of(space_.leanest_optimizer(choices), room()).bytes, Bytes()};
       case Depth::State:
-        return {of_state(choices), Bytes(), Bytes()};
+        return {of_state(choices), leanest_of(space_.leanest_optimizer(choices), room()).bytes,
+                Bytes()};
       case Depth::Recompute:
         return of_recompute(choices);
       case Depth::Plan:
@@ -157,8 +158,7 @@ class Search {
     return choices;
   }
 
-  // With the bucket that is best, whatever is kept. It takes long, so only sets that are next are
-  // asked.
+  // With the best bucket, whatever is kept. It takes long: only sets that are next are asked.
   Seconds of_state(const PlanChoices& choices) {
     std::optional<Seconds> least;
     for (const PlanChoices& one : space_.buckets(fastest(choices))) {
@@ -246,8 +246,11 @@ class Search {
     } else {
       ++result_.counts.pruned_by_bound;
     }
-    if (node.depth == Depth::Plan) keep(node, fate);
+    if (is_candidate(node)) keep(node, fate);
   }
+
+  // Where only what is kept and the bucket are open, the plain ones stand for all.
+  static bool is_candidate(const Node& node) { return node.depth >= Depth::Zero; }
 
   void keep(const Node& node, Fate fate, const Report* report = nullptr) {
     if (result_.candidates.size() >= question_.most_candidates) {
@@ -406,9 +409,7 @@ class Search {
     while (!open_.empty()) {
       const Node node = open_.pop_least();
       const bool worse = best_ && node.cost >= enough();
-      if (node.depth == Depth::Plan) {
-        keep(node, worse ? Fate::PrunedByBound : Fate::Open);
-      }
+      if (is_candidate(node)) keep(node, worse ? Fate::PrunedByBound : Fate::Open);
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
     const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest;

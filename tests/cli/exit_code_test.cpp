@@ -10,8 +10,8 @@ namespace {
 using Catch::Contains;
 
 const std::vector<std::string> kSubcommands = {
-    "model",  "cluster", "plan",      "simulate", "compare",  "explain", "export",
-    "import", "run",     "benchmark", "profile",  "validate", "gui"};
+    "model",  "cluster", "plan",      "simulate", "compare",  "explain",  "export",
+    "import", "run",     "benchmark", "profile",  "validate", "selftest", "gui"};
 
 // The commands a help text shows: "Example: meshwright ...", or "Examples: ..." and the lines below
 // it that begin alike.
