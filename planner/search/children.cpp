@@ -30,7 +30,7 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Zero, space.zeros(choices));
       break;
     case Depth::Zero:
-      add_each(Depth::State, {choices}, node.bound.step);
+      children.push_back({Depth::State, choices, node.bound.step, node.bound.bytes});
       break;
     case Depth::State:
       add_each(Depth::Recompute, space.recomputes(choices), node.bound.step);

@@ -11,7 +11,9 @@ namespace meshwright {
 struct Child {
   Depth depth = Depth::Mesh;
   PlanChoices choices;
-  Seconds least = {};  // what is known of the time before
+  // What is known before: of the time, and of the memory.
+  Seconds least = {};
+  Bytes least_bytes = {};
 };
 
 // A set decided one step further; none for a plan.

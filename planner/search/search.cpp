@@ -123,8 +123,7 @@ class Search {
         return {bounds_.of_any_state(fastest(choices)),
                 leanest_of(space_.leanest_optimizer(choices), room()).bytes, Bytes()};
       case Depth::State:
-        return {of_state(choices), leanest_of(space_.leanest_optimizer(choices), room()).bytes,
-                Bytes()};
+        return {of_state(choices), Bytes(), Bytes()};
       case Depth::Recompute:
         return of_recompute(choices);
       case Depth::Plan:
@@ -192,6 +191,7 @@ class Search {
     Node node{child.depth, std::move(child.choices), {}, 0};
     node.bound = bound_of(node.depth, node.choices);
     node.bound.step = std::max(node.bound.step, child.least);
+    node.bound.bytes = std::max(node.bound.bytes, child.least_bytes);
     node.cost = cost_of(node.choices, node.bound.step);
     return node;
   }
