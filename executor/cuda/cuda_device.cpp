@@ -268,11 +268,7 @@ void CudaDevice::set_origin() {
 
 extern "C" meshwright::Device* meshwright_cuda_device(
     const meshwright::CudaDeviceRequest& request) {
-  if (request.version != MESHWRIGHT_VERSION) {
-    throw meshwright::EnvironmentError("CUDA: the library is of version " MESHWRIGHT_VERSION
-                                       ", the program of version " +
-                                       request.version);
-  }
+  meshwright::cuda::check_version(request.version);
   meshwright::cuda::set_environment();
   try {
     return std::make_unique<meshwright::cuda::CudaDevice>(request).release();

@@ -148,10 +148,6 @@ Timed CudaTarget::copy(std::optional<CopyDirection> direction, Bytes bytes) {
 
 extern "C" meshwright::BenchmarkTarget* meshwright_cuda_target(
     const meshwright::CudaRequest& request) {
-  if (request.version != MESHWRIGHT_VERSION) {
-    throw meshwright::EnvironmentError("CUDA: the library is of version " MESHWRIGHT_VERSION
-                                       ", the program of version " +
-                                       request.version);
-  }
+  meshwright::cuda::check_version(request.version);
   return std::make_unique<meshwright::cuda::CudaTarget>(request).release();
 }

@@ -53,4 +53,10 @@ void check(ncclResult_t status, const char* call) {
                     ncclGetLastError(nullptr));
 }
 
+void check_version(const std::string& program) {
+  if (program == MESHWRIGHT_VERSION) return;
+  throw EnvironmentError(
+      "CUDA: the library is of version " MESHWRIGHT_VERSION ", the program of version " + program);
+}
+
 }  // namespace meshwright::cuda
