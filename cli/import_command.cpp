@@ -34,7 +34,7 @@ constexpr auto kImportFooter =
     "  meshwright import megatron-run/train.sh --model llama3-8b --cluster h100:2x8";
 
 struct ImportOptions {
-  std::vector<std::string> files, left_out;
+  std::vector<std::string> files, left_out, arguments;
   std::optional<std::string> model, cluster, save, function;
   std::optional<std::int64_t> devices, sequence, microbatch;
   bool force = false;
@@ -56,7 +56,8 @@ PlanWishes wishes_of(const ImportOptions& options, const std::optional<Cluster>&
   PlanWishes wishes{.devices = options.devices,
                     .microbatch = options.microbatch,
                     .left_out = options.left_out,
-                    .function = options.function};
+                    .function = options.function,
+                    .arguments = options.arguments};
   if (cluster) {
     wishes.cluster_devices = device_count(*cluster);
     wishes.devices_per_node = cluster->node_types.front().devices;
@@ -158,6 +159,8 @@ void add_import_command(Command& program, Session& session) {
       .positive();
   command.text("--function", options->function,
                "Of a Python file with several: the one that is run");
+  command.repeated("--arguments", options->arguments,
+                   "Words that the script is started with: its $1, $2 and so on");
   command.repeated("--leave-out", options->left_out, "A key of a file to take as not there");
   command.text("--save", options->save, "Write the whole plan to a file");
   command.flag("--force", options->force, "Replace a file that is there");

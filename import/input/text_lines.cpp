@@ -23,6 +23,12 @@ void require_text(std::string_view text, const std::string& source) {
   if (const auto nul = text.find('\0'); nul != text.npos) {
     fail_line(source, line_of(text, nul), "has a NUL byte, expected text");
   }
+  // What graphs and archives start with. Terminals' colours may stand in logs.
+  const auto is_binary = [](char c) { return c > 0 && c < '\t'; };
+  if (const auto byte = std::ranges::find_if(text, is_binary); byte != text.end()) {
+    fail_line(source, line_of(text, static_cast<std::size_t>(byte - text.begin())),
+              fmt::format("has the byte {:#04x}, expected text", *byte));
+  }
   if (trimmed(text).empty()) throw InputError(fmt::format("{}: is empty", printable(source)));
 }
 

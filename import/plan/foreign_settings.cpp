@@ -64,7 +64,9 @@ void require_few(std::size_t count, const std::string& source) {
 }
 
 ForeignSettings::ForeignSettings(std::vector<ForeignSetting> settings,
-                                 const std::vector<std::string>& left_out) {
+                                 const std::vector<std::string>& left_out,
+                                 NumbersInText numbers_in_text)
+    : numbers_in_text_(numbers_in_text) {
   for (ForeignSetting& setting : settings) {
     if (std::ranges::find(left_out, setting.key) != left_out.end()) continue;
     const auto [place, is_new] = places_.try_emplace(setting.key, entries_.size());
@@ -126,23 +128,36 @@ void ForeignSettings::refuse_expected(std::string_view key, std::string_view exp
 const ForeignValue* ForeignSettings::single(std::string_view key) {
   const ForeignSetting* setting = take(key);
   if (!setting) return nullptr;
-  if (setting->values.size() == 1) return &setting->values.front();
-  refuse_value(*setting, "expected one value");
+  if (setting->values.size() == 1 && !setting->is_list) return &setting->values.front();
+  refuse_value(*setting,
+               setting->is_list ? "expected one value, found a list" : "expected one value");
+  return nullptr;
+}
+
+const ForeignValue* ForeignSettings::single_number(std::string_view key,
+                                                   std::string_view expected) {
+  const ForeignValue* value = single(key);
+  if (!value || !std::holds_alternative<std::string>(*value)) return value;
+  const bool in_section = key.find('.') != key.npos;
+  if (numbers_in_text_ == NumbersInText::Everywhere) return value;
+  if (numbers_in_text_ == NumbersInText::InSections && in_section) return value;
+  refuse_value(*take(key), fmt::format("expected {}, found text", expected));
   return nullptr;
 }
 
 std::optional<std::int64_t> ForeignSettings::count(std::string_view key, std::int64_t least,
                                                    std::int64_t most) {
-  const ForeignValue* value = single(key);
+  const std::string expected = fmt::format("a whole number from {} to {}", least, most);
+  const ForeignValue* value = single_number(key, expected);
   if (!value) return {};
   const auto number = whole(*value);
   if (number && *number >= least && *number <= most) return number;
-  refuse_expected(key, fmt::format("a whole number from {} to {}", least, most));
+  refuse_expected(key, expected);
   return {};
 }
 
 std::optional<double> ForeignSettings::number(std::string_view key) {
-  const ForeignValue* value = single(key);
+  const ForeignValue* value = single_number(key, "a number");
   if (!value) return {};
   if (const auto* real = std::get_if<double>(value); real && std::isfinite(*real)) return *real;
   if (const auto* integer = std::get_if<std::int64_t>(value)) return static_cast<double>(*integer);
@@ -154,7 +169,7 @@ std::optional<double> ForeignSettings::number(std::string_view key) {
 }
 
 std::optional<bool> ForeignSettings::truth(std::string_view key) {
-  const ForeignValue* value = single(key);
+  const ForeignValue* value = single_number(key, "true or false");
   if (!value) return {};
   if (const auto truth = yes_or_no(*value)) return truth;
   refuse_expected(key, "true or false");

@@ -35,13 +35,18 @@ std::string values_text(const ForeignSetting& setting);
 inline constexpr std::size_t kMostSettings = 20'000;
 void require_few(std::size_t count, const std::string& source);
 
+// Where a framework takes "8" for 8 and "true" for true: words of a command line are numbers, and
+// values of a typed file are not.
+enum class NumbersInText { Everywhere, InSections, Nowhere };
+
 // What a target makes of its settings. Each question marks the setting as read, and what nobody
 // asked for is listed as ignored. A value that cannot be used is a refusal; refusals are collected,
 // so that a person sees them all.
 class ForeignSettings {
  public:
   // Settings in `left_out` are not there. Of several of one key the last counts.
-  ForeignSettings(std::vector<ForeignSetting> settings, const std::vector<std::string>& left_out);
+  ForeignSettings(std::vector<ForeignSetting> settings, const std::vector<std::string>& left_out,
+                  NumbersInText numbers_in_text = NumbersInText::Everywhere);
 
   bool has(std::string_view key) const;  // and it is not null
   bool is_null(std::string_view key) const;
@@ -88,11 +93,14 @@ class ForeignSettings {
   const ForeignSetting* take(std::string_view key);
   // With one value; refused otherwise.
   const ForeignValue* single(std::string_view key);
+  // The same of what is no text.
+  const ForeignValue* single_number(std::string_view key, std::string_view expected);
   void refuse_value(const ForeignSetting& setting, std::string_view reason);
   void refuse_expected(std::string_view key, std::string_view expected);
 
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> places_;  // in entries_
+  NumbersInText numbers_in_text_;
   std::vector<std::string> refusals_;
   mutable std::set<std::string> asked_;
 };

@@ -30,8 +30,8 @@ bool has_key(const std::vector<ForeignSetting>& settings, std::string_view start
 }
 
 // One without options of Megatron-LM starts a program that another file configures.
-ReadFile read_script(const PlanFile& file) {
-  const ShellLaunch launch = read_shell(file.text, file.source);
+ReadFile read_script(const PlanFile& file, const PlanWishes& wishes) {
+  const ShellLaunch launch = read_shell(file.text, file.source, wishes.arguments);
   ReadFile read{nullptr, {}, launch.nodes, launch.devices_per_node};
   for (const std::string_view option :
        {"--tensor-model-parallel-size", "--micro-batch-size", "--num-layers",
@@ -131,7 +131,13 @@ ReadFile read_file(const PlanFile& file, const PlanWishes& wishes) {
   if (is_toml(line)) return read_toml_file(file);
   if (is_yaml(line)) return read_yaml_file(file);
   if (is_python(file.text)) return read_python_file(file, wishes);
-  return read_script(file);
+  return read_script(file, wishes);
+}
+
+// Pydantic reads numbers in texts, which DeepSpeed has for the sections of its file.
+NumbersInText numbers_in_text(ReadTarget read) {
+  if (read == read_megatron_lm || read == read_accelerate) return NumbersInText::Everywhere;
+  return read == read_deepspeed ? NumbersInText::InSections : NumbersInText::Nowhere;
 }
 
 }  // namespace
@@ -158,7 +164,7 @@ ImportedPlan import_plan(const std::vector<PlanFile>& files, const PlanWishes& w
                     "--tensor-model-parallel-size 8",
                     printable(files.front().source)));
   }
-  ForeignSettings settings(std::move(all.settings), wishes.left_out);
+  ForeignSettings settings(std::move(all.settings), wishes.left_out, numbers_in_text(all.read));
   all.read(settings, frame);
   for (const ForeignSetting& setting : settings.ignored()) {
     const bool known = is_known_name(names, frame.plan.target, setting);

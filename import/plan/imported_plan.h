@@ -29,6 +29,7 @@ struct PlanWishes {
   std::optional<std::int64_t> microbatch;        // where no file says
   std::vector<std::string> left_out;             // keys that are to be taken as not there
   std::optional<std::string> function = {};      // of a Python file that has several
+  std::vector<std::string> arguments = {};       // words that a script is started with
 };
 
 // The plan that other programs' files stand for.

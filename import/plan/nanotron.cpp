@@ -85,7 +85,9 @@ void read_nanotron(ForeignSettings& settings, PlanFrame& frame) {
   choices.cp = settings.count("parallelism.context_parallel_size").value_or(1);
   settings.refuse_unless("parallelism.expert_parallel_size", {"1"},
                          "its devices of experts are no replicas, as a plan's are");
-  if (!settings.has("parallelism.dp")) settings.refuse_all("parallelism.dp: is missing");
+  for (const std::string key : {"parallelism.dp", "parallelism.pp", "parallelism.tp"}) {
+    if (!settings.has(key)) settings.refuse_all(key + ": is missing");
+  }
   frame.set_replicas(settings, settings.count("parallelism.dp").value_or(1));
   const std::string mode = settings.word("parallelism.tp_mode").value_or("ALL_REDUCE");
   choices.sequence_parallel =

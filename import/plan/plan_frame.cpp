@@ -67,6 +67,9 @@ void PlanFrame::set_batch(ForeignSettings& settings, const std::string& micro,
   plan.choices.microbatch = settings.count(micro).value_or(1);
   plan.global_batch = settings.count(global, 1, std::int64_t{1} << 40)
                           .value_or(plan.choices.microbatch * plan.choices.dp);
+  if (*plan.global_batch % (plan.choices.microbatch * plan.choices.dp) == 0) return;
+  settings.refuse(global, fmt::format("expected a multiple of {} samples for each of {} replicas",
+                                      plan.choices.microbatch, plan.choices.dp));
 }
 
 void PlanFrame::set_context(ForeignSettings& settings, const std::string& kind,

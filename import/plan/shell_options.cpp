@@ -32,9 +32,9 @@ std::vector<ForeignSetting> options_in(const ShellLaunch& launch, const std::str
       fail_line(source, word.line,
                 fmt::format("{}: {}", printable(text),
                             known ? "is no option, expected such as --tensor-model-parallel-size 8"
-                                  : "is computed, or not set where the script runs without "
-                                    "arguments: give the options themselves, as `echo` prints "
-                                    "them"));
+                                  : "is computed, or set by nothing in the file: give the options "
+                                    "themselves, as `echo` prints them, or the words that the "
+                                    "script is started with by --arguments"));
     }
     settings.back().values.push_back(word.value);
   }

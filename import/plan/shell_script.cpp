@@ -3,29 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "costmodel/base/input_error.h"
 #include "import/input/text_lines.h"
-#include "import/plan/shell_arithmetic.h"
 #include "import/plan/shell_blocks.h"
-#include "import/plan/shell_words.h"
+#include "import/plan/shell_variables.h"
 
 namespace meshwright {
 namespace {
-
-using PieceKind = ShellPiece::Kind;
-
-constexpr std::size_t kMostWords = 20'000;
-constexpr std::size_t kLongestWord = 1 << 20;
-
-// Known parts, and computed ones that are taken for parts of one word.
-using Parts = std::vector<ForeignValue>;
-
-struct Variable {
-  std::vector<std::pair<Parts, std::int64_t>> words;  // with their lines
-  std::optional<std::int64_t> unknown_since = {};     // the line where a condition or loop set it
-};
 
 std::optional<std::int64_t> whole_value(const ForeignValue& value) {
   const auto* text = std::get_if<std::string>(&value);
@@ -38,12 +23,14 @@ bool is_one_of(const std::string& word, std::initializer_list<std::string_view> 
 
 class ShellReader {
  public:
-  explicit ShellReader(const std::string& source) : source_(source) {}
+  ShellReader(const std::string& source, const std::vector<std::string>& arguments)
+      : source_(source), variables_(source, arguments) {}
 
   ShellLaunch read(std::string_view text) {
     for (const ShellCommand& command : shell_commands(text, source_)) read_command(command);
     if (!launch_ && unknown_launch_) {
-      fail_line(source_, *unknown_launch_, "training is started under a condition or in a loop");
+      fail_line(source_, *unknown_launch_,
+                "training is started under a condition, in a loop or in a function");
     }
     if (!launch_) {
       throw InputError(fmt::format(
@@ -84,13 +71,33 @@ class ShellReader {
   }
 
   void run_command(std::vector<ShellRawWord> words, const ShellCommand& command) {
-    for (const ShellArray& array : command.arrays) assign_array(array, command.line);
+    const ShellVariables::UnknownSince unknown_since =
+        is_unknown() ? std::optional(command.line) : std::nullopt;
+    for (const ShellArray& array : command.arrays) variables_.assign_array(array, unknown_since);
     while (!words.empty() && is_one_of(words[0].literal().value_or(""),
                                        {"export", "declare", "local", "readonly", "exec", "env"})) {
       words.erase(words.begin());
     }
-    while (!words.empty() && assign(words[0], command.line)) words.erase(words.begin());
-    if (!words.empty()) read_launch(words, command.line);
+    while (!words.empty() && variables_.assign(words[0], unknown_since)) {
+      words.erase(words.begin());
+    }
+    if (words.empty() || change_arguments(words, unknown_since)) return;
+    read_launch(words, command.line);
+  }
+
+  // set -- words, and shift. False: it is another command.
+  bool change_arguments(const std::vector<ShellRawWord>& words,
+                        ShellVariables::UnknownSince unknown_since) {
+    const std::string first = words[0].literal().value_or("");
+    if (first == "shift") {
+      const auto count = words.size() > 1 ? variables_.compared(words[1]) : "1";
+      const auto number = count ? whole_number_in(*count) : std::nullopt;
+      variables_.shift_arguments(number.value_or(0), number ? unknown_since : words[0].line);
+      return true;
+    }
+    if (first != "set" || words.size() < 2 || words[1].literal() != "--") return false;
+    variables_.set_arguments({words.begin() + 2, words.end()}, unknown_since);
+    return true;
   }
 
   // False: the command is a part of the condition.
@@ -119,7 +126,7 @@ class ShellReader {
       words.clear();
     } else if (is_one_of(first,
                          {"while", "until", "for", "case", "select", "function", "{", "("})) {
-      blocks_.open(std::nullopt);
+      blocks_.open(never_runs(words, command) ? Truth(false) : std::nullopt);
       words.clear();
     } else if (is_one_of(first, {"fi", "done", "esac", "}", ")"})) {
       blocks_.close();
@@ -136,192 +143,32 @@ class ShellReader {
     return true;
   }
 
+  // A loop over no arguments, or as long as what is false from the start.
+  bool never_runs(const std::vector<ShellRawWord>& words, const ShellCommand& command) {
+    const std::string first = words[0].literal().value_or("");
+    if (first == "while" && command.end == ShellCommand::End::Line) {
+      return tested({words.begin() + 1, words.end()}) == Truth(false);
+    }
+    if (first != "for" || !variables_.has_no_arguments()) return false;
+    if (words.size() == 2) return true;  // for NAME; do
+    const bool in = words.size() == 4 && words[2].literal() == "in";
+    return in && words[3].pieces.size() == 1 &&
+           words[3].pieces[0].kind == ShellPiece::Kind::Elements && words[3].pieces[0].text == "@";
+  }
+
   static bool is_test(const std::vector<ShellRawWord>& words) {
     return !words.empty() &&
            is_one_of(words[0].literal().value_or(""), {"[", "[[", "test", "!", "true", "false"});
   }
 
+  // Without arguments there are no options to get.
   Truth tested(const std::vector<ShellRawWord>& words) {
+    if (!words.empty() && words[0].literal() == "getopts" && variables_.has_no_arguments()) {
+      return false;
+    }
     std::vector<TestWord> texts;
-    for (const ShellRawWord& word : words) texts.push_back(test_word(word));
+    for (const ShellRawWord& word : words) texts.push_back(variables_.compared(word));
     return test_result(texts);
-  }
-
-  // A variable that nothing assigns is not set, and a script is read as it runs without arguments.
-  TestWord test_word(const ShellRawWord& word) {
-    std::string text;
-    for (const ShellPiece& piece : word.pieces) {
-      if (piece.kind == PieceKind::Elements) return {};
-      const bool unset = piece.kind == PieceKind::Variable && !variables_.contains(piece.text);
-      if (unset && !piece.otherwise) continue;
-      ShellPiece whole = piece;
-      whole.quoted = true;
-      const auto words = expanded({{whole}, word.line}, 0);
-      if (words.empty()) continue;
-      const ForeignValue value = joined(words.front().first);
-      if (std::holds_alternative<Computed>(value)) return {};
-      text += to_text(value);
-    }
-    return text;
-  }
-
-  void assign_array(const ShellArray& array, std::int64_t line) {
-    std::vector<std::pair<Parts, std::int64_t>> words;
-    for (const ShellRawWord& word : array.words) {
-      std::ranges::copy(expanded(word, 0), std::back_inserter(words));
-      check_size(words.size());
-    }
-    Variable& variable = variables_[array.name];
-    if (!array.adds) variable = {};
-    if (is_unknown()) variable.unknown_since = line;
-    std::ranges::copy(words, std::back_inserter(variable.words));
-    check_size(variable.words.size());
-  }
-
-  bool assign(const ShellRawWord& word, std::int64_t line) {
-    const auto start = assignment_in(word);
-    if (!start) return false;
-    ShellRawWord value = word;
-    value.pieces[0].text.erase(0, start->length);
-    for (ShellPiece& piece : value.pieces) piece.quoted = true;  // an assignment does not split
-    const auto words = expanded(value, 0);
-    Variable& variable = variables_[start->name];
-    Parts parts;
-    if (start->adds && !variable.words.empty()) parts = variable.words.front().first;
-    if (!words.empty()) std::ranges::copy(words.front().first, std::back_inserter(parts));
-    variable = {{{parts, word.line}}};
-    check_length(parts);
-    if (is_unknown()) variable.unknown_since = line;
-    return true;
-  }
-
-  // Variables that are made of others many times grow without end.
-  void check_length(const Parts& parts) const {
-    std::size_t length = 0;
-    for (const ForeignValue& part : parts) length += to_text(part).size() + 1;
-    if (length <= kLongestWord) return;
-    throw InputError(
-        fmt::format("{}: a word is longer than {} bytes", printable(source_), kLongestWord));
-  }
-
-  void check_size(std::size_t size) const {
-    if (size <= kMostWords) return;
-    throw InputError(fmt::format("{}: has more than {} words", printable(source_), kMostWords));
-  }
-
-  // The words that a word stands for.
-  std::vector<std::pair<Parts, std::int64_t>> expanded(const ShellRawWord& word, int depth) {
-    Expansion expansion{.line = word.line};
-    for (const ShellPiece& piece : word.pieces) add_piece(expansion, piece, depth);
-    end_word(expansion);
-    return std::move(expansion.done);
-  }
-
-  struct Expansion {
-    std::int64_t line = 1;
-    std::vector<std::pair<Parts, std::int64_t>> done = {};
-    Parts current = {};
-    bool started = false;
-  };
-
-  void add_part(Expansion& into, ForeignValue part) {
-    into.current.push_back(std::move(part));
-    into.started = true;
-  }
-
-  // Where it is not quoted, blanks in what is known end words.
-  void add_value(Expansion& into, const ForeignValue& value, bool quoted) {
-    if (quoted || std::holds_alternative<Computed>(value)) return add_part(into, value);
-    const std::string text = to_text(value);
-    constexpr std::string_view kBlanks = " \t\r\n";
-    for (std::size_t at = 0; at < text.size();) {
-      const auto end = std::min(text.find_first_of(kBlanks, at), text.size());
-      if (end > at) add_part(into, text.substr(at, end - at));
-      if (end < text.size()) end_word(into);
-      at = end + 1;
-    }
-  }
-
-  void end_word(Expansion& into) {
-    check_length(into.current);
-    if (into.started) into.done.emplace_back(std::move(into.current), into.line);
-    into.current.clear();
-    into.started = false;
-    check_size(into.done.size());
-  }
-
-  void add_piece(Expansion& into, const ShellPiece& piece, int depth) {
-    switch (piece.kind) {
-      case PieceKind::Literal:
-        add_value(into, piece.text, true);
-        return;
-      case PieceKind::Computed: {
-        const auto number =
-            arithmetic_value(piece.text, [&](const std::string& name) { return number_of(name); });
-        add_value(into, number ? ForeignValue(std::to_string(*number)) : Computed{piece.text},
-                  true);
-        return;
-      }
-      case PieceKind::Variable:
-        return add_variable(into, piece, depth);
-      case PieceKind::Elements:
-        return add_elements(into, piece);
-    }
-  }
-
-  std::optional<std::int64_t> number_of(const std::string& name) const {
-    const auto found = variables_.find(name);
-    if (found == variables_.end() || found->second.unknown_since) return {};
-    if (found->second.words.empty()) return {};
-    const ForeignValue value = joined(found->second.words.front().first);
-    return whole_value(value);
-  }
-
-  void add_variable(Expansion& into, const ShellPiece& piece, int depth) {
-    const auto found = variables_.find(piece.text);
-    if (found != variables_.end() && !found->second.unknown_since) {
-      if (found->second.words.empty()) return;
-      const Parts parts = found->second.words.front().first;
-      for (const ForeignValue& part : parts) add_value(into, part, piece.quoted);
-      return;
-    }
-    if (found == variables_.end() && piece.otherwise) {
-      ShellRawWord word{shell_pieces(*piece.otherwise, source_, into.line, depth + 1), into.line};
-      std::erase_if(word.pieces, [](const ShellPiece& p) { return p.text == "\""; });
-      for (ShellPiece& part : word.pieces) {
-        if (part.kind == PieceKind::Literal) std::erase(part.text, '"');
-        add_piece(into, part, depth + 1);
-      }
-      return;
-    }
-    add_value(into, Computed{fmt::format("${}", piece.text)}, true);
-  }
-
-  void add_elements(Expansion& into, const ShellPiece& piece) {
-    if (piece.text == "@") return;  // as it runs without arguments
-    const auto found = variables_.find(piece.text);
-    if (found == variables_.end()) {
-      fail_line(source_, into.line,
-                fmt::format("the list {} is assigned nowhere", printable(piece.text)));
-    }
-    const Variable& variable = found->second;
-    if (variable.unknown_since) {
-      fail_line(source_, *variable.unknown_since,
-                fmt::format("{} is set under a condition or in a loop, expected words as they "
-                            "are: give the options themselves, as `echo` prints them",
-                            printable(piece.text)));
-    }
-    for (const auto& [parts, line] : variable.words) {
-      for (const ForeignValue& part : parts) add_value(into, part, piece.quoted);
-      end_element(into, line);
-    }
-  }
-
-  // Of a list the line is that of the element.
-  void end_element(Expansion& into, std::int64_t line) {
-    const std::size_t before = into.done.size();
-    end_word(into);
-    for (std::size_t i = before; i < into.done.size(); ++i) into.done[i].second = line;
   }
 
   void read_launch(const std::vector<ShellRawWord>& raw, std::int64_t line) {
@@ -333,10 +180,11 @@ class ShellReader {
       return;
     }
     for (const ShellRawWord& word : raw) {
-      for (const auto& [parts, word_line] : expanded(word, 0)) {
-        add_split(words, {joined(parts), word_line});
+      for (const ShellKnownWord& known : variables_.expanded(word)) {
+        add_split(words, {joined(known.parts), known.line});
       }
-      check_size(words.size());
+      if (words.size() > kMostShellWords)
+        fail_line(source_, line, "the command has too many words");
     }
     if (!is_launch(words)) return;
     if (is_unknown()) {
@@ -344,16 +192,6 @@ class ShellReader {
     } else {
       launch_ = ShellLaunch{std::move(words)};
     }
-  }
-
-  static ForeignValue joined(const Parts& parts) {
-    std::string text;
-    bool known = true;
-    for (const ForeignValue& part : parts) {
-      text += to_text(part);
-      known = known && !std::holds_alternative<Computed>(part);
-    }
-    return known ? ForeignValue(text) : ForeignValue(Computed{text});
   }
 
   // sh -c "python train.py --option": a whole command in one word.
@@ -376,7 +214,7 @@ class ShellReader {
   }
 
   const std::string& source_;
-  std::map<std::string, Variable> variables_;
+  ShellVariables variables_;
   ShellBlocks blocks_;
   std::optional<Condition> condition_;
   Truth status_ = true;  // of the command before
@@ -416,9 +254,10 @@ void read_batch_lines(std::string_view text, ShellLaunch& launch) {
 
 }  // namespace
 
-ShellLaunch read_shell(std::string_view text, const std::string& source) {
+ShellLaunch read_shell(std::string_view text, const std::string& source,
+                       const std::vector<std::string>& arguments) {
   require_text(text, source);
-  ShellLaunch launch = ShellReader(source).read(text);
+  ShellLaunch launch = ShellReader(source, arguments).read(text);
   const auto program = std::ranges::find_if(
       launch.words, [](const ShellWord& word) { return to_text(word.value).ends_with(".py"); });
   if (program != launch.words.end()) {

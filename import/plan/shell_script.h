@@ -24,10 +24,12 @@ struct ShellLaunch {
 
 // Reads a shell script without running any of it: variables and arrays that are assigned literal
 // words, and their use in the command that starts training. `${X:-word}` is that word where nothing
-// assigned X. What is computed, by commands, arithmetic, conditions or loops, is Computed; an array
-// of which that holds and which the command uses is refused with its line, since nobody knows
-// which options it has. A file that has options alone is their list. Throws InputError.
-ShellLaunch read_shell(std::string_view text, const std::string& source);
+// assigned X. $1, $# and "$@" are the arguments that are given, or those of `set --`. What is
+// computed, by commands, arithmetic, conditions or loops, is Computed; an array of which that holds
+// and which the command uses is refused with its line, since nobody knows which options it has. A
+// file that has options alone is their list. Throws InputError.
+ShellLaunch read_shell(std::string_view text, const std::string& source,
+                       const std::vector<std::string>& arguments = {});
 
 // The options of a command: "--name" with the words up to the next option.
 std::vector<ForeignSetting> options_in(const ShellLaunch& launch, const std::string& source);

@@ -228,12 +228,10 @@ class ShellLexer {
       std::string name;
       while (!at_end() && is_name(peek())) name += next();
       pieces.push_back({PieceKind::Variable, name, {}, quoted});
-    } else if (peek() == '#') {
-      next();
-      add_literal(pieces, '0', quoted);  // as it runs without arguments
+    } else if (peek() == '#' || (peek() >= '1' && peek() <= '9')) {
+      pieces.push_back({PieceKind::Variable, std::string(1, next()), {}, quoted});
     } else if (peek() == '@' || peek() == '*') {
-      next();
-      pieces.push_back({PieceKind::Elements, "@", {}, quoted});
+      pieces.push_back(all_arguments(next(), quoted));
     } else if (at_end() || std::isspace(static_cast<unsigned char>(peek())) != 0 || peek() == '"') {
       add_literal(pieces, '$', quoted);
     } else {
@@ -254,15 +252,23 @@ class ShellLexer {
     return text;
   }
 
+  // "$*" is one word.
+  static ShellPiece all_arguments(char sign, bool quoted) {
+    if (sign == '*' && quoted) return {PieceKind::Variable, "*", {}, quoted};
+    return {PieceKind::Elements, "@", {}, quoted};
+  }
+
   static ShellPiece parameter(std::string_view inside, bool quoted) {
     std::size_t end = 0;
     while (end < inside.size() && is_name(inside[end])) ++end;
     const std::string name(inside.substr(0, end));
     const std::string_view rest = inside.substr(end);
     const bool named = end > 0 && is_name_start(name[0]);
-    if (inside == "@" || inside == "*") return {PieceKind::Elements, "@", {}, quoted};
-    if (inside == "#") return {PieceKind::Literal, "0", {}, quoted};
-    if (named && rest.empty()) return {PieceKind::Variable, name, {}, quoted};
+    const bool numbered = end > 0 && name[0] >= '1' && name[0] <= '9' &&
+                          name.find_first_not_of("0123456789") == name.npos;
+    if (inside == "@" || inside == "*") return all_arguments(inside[0], quoted);
+    if (inside == "#") return {PieceKind::Variable, "#", {}, quoted};
+    if ((named || numbered) && rest.empty()) return {PieceKind::Variable, name, {}, quoted};
     if (named && (rest == "[@]" || rest == "[*]")) return {PieceKind::Elements, name, {}, quoted};
     for (const std::string_view sign : {":-", ":=", "-", "="}) {
       if (end > 0 && rest.starts_with(sign)) {

@@ -130,7 +130,11 @@ void read_titan_batch(ForeignSettings& settings, PlanFrame& frame) {
   const std::int64_t a_round = local * choices.dp;
   frame.plan.global_batch = all && *all > 0 ? *all : a_round;
   choices.microbatch = choices.pp > 1 ? micro : local;
-  if (choices.pp > 1 && *frame.plan.global_batch != a_round) {
+  if (*frame.plan.global_batch % a_round != 0) {
+    settings.refuse(
+        "training.global_batch_size",
+        fmt::format("expected a multiple of {}, which is a round of all replicas", a_round));
+  } else if (choices.pp > 1 && *frame.plan.global_batch != a_round) {
     settings.refuse("training.global_batch_size",
                     fmt::format("is {} rounds of a pipeline of {} samples; plans have one round",
                                 *frame.plan.global_batch / a_round, a_round));

@@ -46,6 +46,9 @@ class YamlReader : public YAML::EventHandler {
       if (value.size() > kLongestKey) {
         fail(mark, fmt::format("a key is longer than {} bytes", kLongestKey));
       }
+      if (value == "<<" && tag == "?") {
+        fail(mark, "has a merge key (<<), which is not read: write the values themselves");
+      }
       if (!frames_.back().keys.insert(value).second) {
         fail(mark, fmt::format("the key \"{}\" is given twice", printable(value)));
       }

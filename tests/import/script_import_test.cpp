@@ -49,7 +49,7 @@ TEST_CASE("arithmetic of known numbers is done, other is not") {
   const auto batch = [](const std::string& text) {
     return plan_from(
                "N=4\nG=8\nB=$((N * G))\npython x.py --num-layers 8 --global-batch-size " + text,
-               {.devices = 8})
+               {.devices = 1})
         .global_batch;
   };
   CHECK(batch("$((2*3+4))") == 10);
@@ -67,6 +67,59 @@ TEST_CASE("arithmetic of known numbers is done, other is not") {
   CHECK_THROWS_AS(batch("$((" + deep + "1" + std::string(200, ')') + "))"), InputError);
 }
 
+TEST_CASE("arguments are those that are given or that the script sets itself") {
+  const auto tp = [](const std::string& script, const std::vector<std::string>& arguments = {}) {
+    return plan_from(script + "\npython x.py --num-layers 8 --tensor-model-parallel-size $TP",
+                     {.devices = 64, .arguments = arguments})
+        .choices.tp;
+  };
+  CHECK(tp("TP=$1", {"4"}) == 4);
+  CHECK(tp("TP=${2}", {"4", "2"}) == 2);
+  CHECK(tp("TP=${1:-8}") == 8);
+  CHECK(tp("TP=${1:-8}", {"4"}) == 4);
+  CHECK(tp("shift; TP=$1", {"x", "2"}) == 2);
+  CHECK(tp("shift 2\nTP=$((2 * $1))", {"x", "y", "2"}) == 4);
+  CHECK(tp("TP=$#", {"a b", "c"}) == 2);
+  CHECK(tp("set -- 8 4\nTP=$2", {"1", "1"}) == 4);
+  CHECK(tp("set -e\nTP=$1", {"2"}) == 2);
+  CHECK(tp("if [ $# -lt 1 ]; then TP=8; else TP=$1; fi") == 8);
+  CHECK(tp("[ -z \"$1\" ] && TP=8") == 8);
+  // Options that a script reads of its arguments are as they were where there are none.
+  const std::string body = "\ndo\ncase $1 in --tp) TP=$2; shift;; esac\nshift\ndone";
+  for (const char* loop : {"while [ $# -gt 0 ];", "while [[ \"$1\" != \"\" ]];", "for x in \"$@\";",
+                           "for x;", "while getopts \"t:\" option;"}) {
+    CAPTURE(loop);
+    CHECK(tp("TP=2\n" + (loop + body)) == 2);
+    CHECK_THROWS_WITH(tp("TP=2\n" + (loop + body), {"--tp", "4"}),
+                      Contains("--tensor-model-parallel-size $TP: is computed"));
+  }
+  CHECK_THROWS_WITH(tp("TP=$1"), Contains("f: line 2: --tensor-model-parallel-size $1: is "));
+  CHECK_THROWS_WITH(tp("TP=$2", {"4"}), Contains("--tensor-model-parallel-size $2: is computed"));
+  CHECK_THROWS_WITH(tp("if [ -f x ]; then set -- 4; fi\nTP=${1:-2}"),
+                    Contains("--tensor-model-parallel-size $1: is computed"));
+  CHECK_THROWS_WITH(tp("shift $(date)\nTP=$1", {"4", "2"}), Contains("$1: is computed"));
+}
+
+TEST_CASE("options that a script is given are options of its command") {
+  const auto plan = [](const std::string& words, const std::vector<std::string>& arguments) {
+    return plan_from("python x.py --num-layers 8 " + words,
+                     {.devices = 64, .arguments = arguments});
+  };
+  const std::vector<std::string> given = {"--tensor-model-parallel-size", "4", "--seq-length",
+                                          "4096"};
+  for (const char* words : {"\"$@\"", "$@", "$*", "${@}"}) {
+    CAPTURE(words);
+    CHECK(plan(words, given).choices.tp == 4);
+    CHECK(plan(words, given).sequence == 4096);
+    CHECK(plan(words, {}).choices.tp == 1);
+  }
+  CHECK_THROWS_WITH(plan("; set -- $(cat x)\npython x.py --num-layers 8 \"$@\"", {}),
+                    Contains("f: line 2: $(cat x): is computed") && Contains("--arguments"));
+  CHECK_THROWS_WITH(
+      plan_from("if [ -f x ]; then set -- --bf16; fi\npython x.py --num-layers 8 \"$@\""),
+      Contains("f: line 1: \"$@\" is set under a condition or in a loop"));
+}
+
 TEST_CASE("where the output of a command goes is no option of it") {
   const std::string options = "--num-layers 8 --tensor-model-parallel-size 2";
   CHECK(plan_from("run=\"python x.py " + options + " &> $HOME/log\"\neval $run", {.devices = 8})
@@ -74,7 +127,7 @@ TEST_CASE("where the output of a command goes is no option of it") {
   CHECK(plan_from("run=\"python x.py " + options + " 2>&1 | tee log\"\neval ${run}", {.devices = 8})
             .choices.tp == 2);
   CHECK_THROWS_WITH(plan_from("python x.py " + options + " $pr_options", {.devices = 8}),
-                    Contains("$pr_options: is computed, or not set where the script runs without"));
+                    Contains("$pr_options: is computed, or set by nothing in the file"));
 }
 
 TEST_CASE("of a Python file with several functions one is asked for") {
@@ -131,8 +184,8 @@ TEST_CASE("a script that starts too few devices is read for the cluster") {
 }
 
 TEST_CASE("archives and graphs are no plans") {
-  for (const std::string& start :
-       {std::string("PK\3\4\0\0", 6), std::string("\x08\x07\x12\0", 4)}) {
+  for (const std::string& start : {std::string("PK\3\4\0\0", 6), std::string("\x08\x07\x12\0", 4),
+                                   std::string("\x08\x07\x12")}) {
     CHECK_THROWS_WITH(plan_from(start), Contains("expected text"));
   }
 }
