@@ -51,6 +51,8 @@ CASES = {
         ("llama3-8b", "h100:2x8", 64, 8192, "dp=2,tp=2,cp=4,ulysses=2,zero=1,"
          "sequence_parallel=true"),
         ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=4,tp=2,pp=4,ep=4,zero=1,sequence_parallel=true"),
+        ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=32,ep=8,zero=3"),
+        ("mixtral-8x7b", "h100:4x8", 64, 4096, "dp=16,tp=2,ep=4,etp=1,zero=2,sequence_parallel=true"),
         ("qwen3-30b-a3b", "h100:4x8", 32, 4096, "dp=4,tp=4,pp=2,ep=4,etp=1,zero=1,"
          "sequence_parallel=true,recompute=full"),
     ],

@@ -165,11 +165,15 @@ TargetWriter accelerate_writer() {
                         .kernels = {KernelSet::Eager},
                         .tensor = false,
                         .pipeline = false,
+                        .why_no_tensor =
+                            "transformers splits models that it loads from a checkpoint, by a plan "
+                            "of its own",
                         .why_no_experts = "FSDP shares experts out as other weights are, by ZeRO",
                         .contexts = {Context::Ring},
                         .other_contexts =
                             " with FSDP; heads are shared out by DeepSpeed inside it, which is a "
                             "target of its own",
+                        .sequence = SequenceSplit::Never,
                         .zero = {2, 3},
                         .zero_with_pipeline = {},
                         .shard_with = {2, 3},

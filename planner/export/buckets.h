@@ -17,4 +17,9 @@ Bytes all_weights(const ExportSetting& setting);
 void check_bucket_is_layer(Refusals& refusals, const PlanChoices& choices,
                            const ExportSetting& setting);
 
+// What such targets do with experts, for the README.
+inline constexpr const char* kExpertsByThemselves =
+    "Experts of a layer are gathered by themselves, and its other weights; of the smaller of these "
+    "the plan gathers several layers' together.";
+
 }  // namespace meshwright

@@ -74,6 +74,9 @@ void check_experts(Refusals& refusals, const Abilities& able, const PlanChoices&
     refuse(refusals, "capacity", fmt::format("{}", *choices.capacity),
            std::string(able.why_no_capacity));
   }
+  if (!able.experts && choices.etp.value_or(choices.tp) != choices.tp) {
+    refuse(refusals, "etp", std::to_string(*choices.etp), std::string(able.why_no_experts));
+  }
   if (choices.ep == 1) return;
   if (!able.experts) return refuse_ep(std::string(able.why_no_experts));
   if (experts == 0) return refuse_ep("the model has no experts");
@@ -91,7 +94,7 @@ void check_tensor(Refusals& refusals, const Abilities& able, const PlanChoices& 
   if (tp == 1) return;
   const std::string value = std::to_string(tp);
   if (!able.tensor) {
-    refuse(refusals, "tp", value, "it does not split layers by configuration");
+    refuse(refusals, "tp", value, std::string(able.why_no_tensor));
     return;
   }
   if (!setting.decoder) return;

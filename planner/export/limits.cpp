@@ -29,7 +29,7 @@ std::string heads_text(HeadRule rule) {
 
 std::string pipeline_text(const TargetWriter& writer) {
   const Abilities& able = writer.abilities;
-  if (!able.pipeline) return "pp=1 alone";
+  if (!able.pipeline) return "no pp: it has no pipeline by configuration";
   return fmt::format("pp with schedule {}, {}", fmt::join(words_of(able.schedules), ", "),
                      writer.layers     ? "layers as it cuts them"
                      : able.any_layers ? "any layers of each chunk"
@@ -42,9 +42,9 @@ std::string zero_text(const Abilities& able) {
     text += fmt::format(" ({} with pp above 1)", fmt::join(able.zero_with_pipeline, ", "));
   }
   if (!able.shard_with.empty()) {
-    text += fmt::format(", shard with {}", fmt::join(able.shard_with, ", "));
+    return text + fmt::format(", shard with {}", fmt::join(able.shard_with, ", "));
   }
-  return text;
+  return text + ", no shard";
 }
 
 std::string offload_text(const Abilities& able) {
@@ -71,9 +71,10 @@ std::vector<std::string> limits_of(const ExportTarget& target) {
   std::vector<std::string> lines = {
       fmt::format("precision {}; kernels {}", fmt::join(words_of(able.precisions), ", "),
                   fmt::join(words_of(able.kernels), ", ")),
-      able.tensor ? heads_text(able.heads) : "tp=1 alone", pipeline_text(writer_of(target)),
-      zero_text(able),
+      able.tensor ? heads_text(able.heads) : fmt::format("no tp: {}", able.why_no_tensor),
+      pipeline_text(writer_of(target)), zero_text(able),
       fmt::format("recompute {}; {}", fmt::join(recompute_words(able), ", "), offload_text(able))};
+  if (!able.tensor_forms) lines.push_back("no tensor=2d, 2.5d, 3d");
   if (able.tensor && able.sequence != SequenceSplit::Chosen) {
     lines.push_back(able.sequence == SequenceSplit::Never ? "no sequence_parallel"
                                                           : "sequence_parallel with every tp");
@@ -82,7 +83,9 @@ std::vector<std::string> limits_of(const ExportTarget& target) {
     lines.push_back(fmt::format("cp with context {}{}", fmt::join(words_of(able.contexts), ", "),
                                 able.heads_in_ring ? ", ulysses=N" : ""));
   }
-  if (able.experts) lines.push_back("ep: experts are shared out");
+  if (able.contexts.empty()) lines.push_back(fmt::format("no cp: {}", able.why_no_contexts));
+  lines.push_back(able.experts ? "ep: experts are shared out"
+                               : fmt::format("no ep: {}", able.why_no_experts));
   return lines;
 }
 

@@ -40,13 +40,17 @@ void add_bridge_positions(FieldLines& fields, const DecoderSpec& model) {
   }
 }
 
-void add_bridge_experts(FieldLines& fields, const ExpertsSpec& experts) {
+void add_bridge_experts(FieldLines& fields, const DecoderSpec& model) {
+  const ExpertsSpec& experts = *model.experts;
   fields.set("num_moe_experts", experts.experts);
   fields.set("moe_router_topk", experts.choices);
   fields.set("moe_ffn_hidden_size", experts.width);
   fields.set("moe_router_pre_softmax", !experts.router.renormalize);
   if (experts.shared_width) {
     fields.set("moe_shared_expert_intermediate_size", *experts.shared_width);
+  }
+  if (const auto layers = megatron_sparse_layers(model)) {
+    fields.set("moe_layer_freq", *layers);
   }
   // The plan's loss has no term that balances experts.
   fields.set("moe_router_load_balancing_type", "\"none\"");
@@ -76,7 +80,7 @@ std::string bridge_model(const Export& what) {
   fields.set("share_embeddings_and_output_weights", model.tied);
   fields.set("attention_dropout", number_text(model.attention_dropout));
   fields.set("hidden_dropout", number_text(model.residual_dropout));
-  if (model.experts) add_bridge_experts(fields, *model.experts);
+  if (model.experts) add_bridge_experts(fields, model);
   fields.set("cross_entropy_loss_fusion", false);
   fields.set("attention_backend", what.choices.kernels == KernelSet::Unfused ? "AttnBackend.unfused"
                                                                              : "AttnBackend.flash");

@@ -56,13 +56,17 @@ void add_positions(Options& options, const DecoderSpec& model, std::int64_t sequ
   options.value("--max-position-embeddings", std::get<LearnedPositions>(model.positions).rows);
 }
 
-void add_experts(Options& options, const ExpertsSpec& experts) {
+void add_experts(Options& options, const DecoderSpec& model) {
+  const ExpertsSpec& experts = *model.experts;
   options.value("--num-experts", experts.experts);
   options.value("--moe-router-topk", experts.choices);
   options.value("--moe-ffn-hidden-size", experts.width);
   options.flag_if(!experts.router.renormalize, "--moe-router-pre-softmax");
   if (experts.shared_width) {
     options.value("--moe-shared-expert-intermediate-size", *experts.shared_width);
+  }
+  if (const auto layers = megatron_sparse_layers(model)) {
+    options.value("--moe-layer-freq", *layers);
   }
   // The plan's loss has no term that balances experts.
   options.value("--moe-router-load-balancing-type", "none");
@@ -94,7 +98,7 @@ std::vector<std::string> model_options(const Export& what) {
   options.value("--attention-dropout", model.attention_dropout);
   options.value("--hidden-dropout", model.residual_dropout);
   options.value("--make-vocab-size-divisible-by", 1);
-  if (model.experts) add_experts(options, *model.experts);
+  if (model.experts) add_experts(options, model);
   return std::move(options).words();
 }
 

@@ -60,13 +60,11 @@ void check_function(Refusals& refusals, const DecoderSpec& model) {
 void check_megatron_experts(Refusals& refusals, const DecoderSpec& model) {
   const RouterAttributes& router = model.experts->router;
   if (router.sigmoid || router.groups > 1 || router.factor != 1) {
-    refuse_model(refusals, "experts chosen by sigmoids or in groups", "is not written yet");
+    refuse_model(refusals, "experts chosen by sigmoids or in groups",
+                 "it has them; they come with latent attention, which this export does not write");
   }
   if (model.experts->shared_gate) {
     refuse_model(refusals, "a gate of shared experts", "it has shared experts without one");
-  }
-  if (std::ranges::count(model.sparse, false) > 0) {
-    refuse_model(refusals, "experts in some layers", "is not written yet");
   }
 }
 
@@ -83,13 +81,6 @@ void check_expert_sequence(Refusals& refusals, const PlanChoices& choices,
   const bool experts = setting.decoder && setting.decoder->spec.experts;
   if (!experts || choices.tp == 1 || choices.sequence_parallel) return;
   refuse(refusals, "sequence_parallel", "false", "models with experts need it where tp is above 1");
-}
-
-void check_expert_state(Refusals& refusals, const PlanChoices& choices,
-                        const ExportSetting& setting) {
-  const bool experts = setting.decoder && setting.decoder->spec.experts;
-  if (!experts || choices.zero < 2) return;
-  refuse(refusals, "zero", std::to_string(choices.zero), "with experts is not written yet");
 }
 
 void check_megatron_biases(Refusals& refusals, const DecoderSpec& model) {
@@ -152,7 +143,9 @@ void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
                           const ExportSetting& setting) {
   if (!model.has_head) refuse_model(refusals, "no head", "it trains language models");
   if (model.experts) check_megatron_experts(refusals, model);
-  if (model.latent) refuse_model(refusals, "latent attention", "is not written yet");
+  if (model.latent)
+    refuse_model(refusals, "latent attention",
+                 "it has it (--multi-latent-attention), which this export does not write");
   if (model.parallel_residual) {
     refuse_model(refusals, "attention beside feed-forward", "its layers have them in a row");
   }
@@ -163,17 +156,26 @@ void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
     refuse_model(refusals, "a changed embedding", "its layers read the embedding as it is");
   }
   if (model.norm_attributes.gain_plus_one) {
-    refuse_model(refusals, "gains that are offsets from 1", "is not written yet");
+    refuse_model(refusals, "gains that are offsets from 1",
+                 "it has them (--apply-layernorm-1p), which this export does not write");
   }
   if (model.embedding_dropout != model.residual_dropout) {
     refuse_model(refusals, "different dropouts", "embedding and layers have one --hidden-dropout");
   }
   if (model.window && *model.window < setting.batch.sequence) {
-    refuse_model(refusals, fmt::format("a window of {}", *model.window), "is not written yet");
+    refuse_model(refusals, fmt::format("a window of {}", *model.window),
+                 "it has windows (--window-size), which this export does not write");
   }
   check_positions(refusals, model);
   check_function(refusals, model);
   check_megatron_biases(refusals, model);
+}
+
+std::optional<std::string> megatron_sparse_layers(const DecoderSpec& model) {
+  if (std::ranges::count(model.sparse, false) == 0) return {};
+  std::vector<int> pattern;
+  for (const bool sparse : model.sparse) pattern.push_back(sparse ? 1 : 0);
+  return fmt::format("[{}]", fmt::join(pattern, ","));
 }
 
 std::int64_t padded_vocabulary(const DecoderSpec& model, std::int64_t tp) {
@@ -201,7 +203,6 @@ std::vector<Rule> megatron_rules() {
           {"zero", check_megatron_offload},
           {"ep", check_megatron_groups},
           {"sequence_parallel", check_expert_sequence},
-          {"zero", check_expert_state},
           {"overlap", check_fsdp_overlap},
           {"bucket", check_megatron_bucket}};
 }
@@ -245,6 +246,9 @@ std::vector<std::string> megatron_notes(const Export& what) {
   if (repeated_weights(choices) > 1 && choices.overlap && choices.zero < 2 &&
       choices.pp * choices.virtual_stages > 1) {
     notes.push_back("Only the first stage's first chunk has buckets; others reduce all at once.");
+  }
+  if (what.model.experts && choices.zero == 3 && repeated_weights(choices) > 1) {
+    notes.push_back(kExpertsByThemselves);
   }
   if (choices.offload_optimizer) {
     notes.push_back(

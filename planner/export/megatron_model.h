@@ -8,6 +8,9 @@ namespace meshwright {
 void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
                           const ExportSetting& setting);
 
+// "[0,1,1]": which layers have experts. None: all of them do.
+std::optional<std::string> megatron_sparse_layers(const DecoderSpec& model);
+
 // The smallest number that ranks' shares of the vocabulary are a multiple of: it is not padded
 // where tp divides it.
 std::int64_t padded_vocabulary(const DecoderSpec& model, std::int64_t tp);

@@ -34,6 +34,7 @@ struct Abilities {
   std::vector<RankOrder> orders = {RankOrder::TensorDataPipeline};  // empty: any place
   HeadRule heads = HeadRule::Divided;
   bool tensor = true, pipeline = true;
+  std::string_view why_no_tensor = "it does not split layers";
   bool tensor_forms = false;  // along two and three axes
   bool experts = false;       // shared out
   std::string_view why_no_experts = "it does not share experts out";

@@ -278,11 +278,7 @@ std::vector<std::string> titan_notes(const Export& what) {
   if (what.choices.zero == 2) {
     notes.push_back("ZeRO 2 is FSDP that keeps weights whole from the forward to the backward.");
   }
-  if (what.choices.ep > 1) {
-    notes.push_back(
-        "Experts of a layer are gathered by themselves, and its other weights; of the smaller of "
-        "these the plan gathers several layers' together.");
-  }
+  if (what.choices.ep > 1) notes.push_back(kExpertsByThemselves);
   return notes;
 }
 
@@ -291,8 +287,8 @@ Abilities titan_abilities() {
           .kernels = {KernelSet::Eager},
           .why_no_experts = "its llama 3.1 has no experts",
           .why_no_contexts =
-              "it gathers all keys and values at once (flex_cp_allgather, or allgather whatever "
-              "context_parallel_rotate_method says), which plans have no word for",
+              "it gathers all keys and values at once (flex_cp_allgather; in 0.2.2 only validation "
+              "heeds context_parallel_rotate_method), which plans have no word for",
           .schedules = {Schedule::OneForwardOneBackward, Schedule::GPipe, Schedule::Interleaved},
           .any_layers = true,
           .zero = {0, 2, 3},

@@ -4,6 +4,9 @@
 
 #include "tests/bad_files.h"
 #include "tests/cli/run_program.h"
+#include "tests/export/carried_matrix.h"
+#include "tests/export/legal_pairs.h"
+#include "tests/test_scale.h"
 
 namespace meshwright {
 namespace {
@@ -16,6 +19,19 @@ const std::string kAsked =
 std::string read(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+std::string words(std::initializer_list<std::string_view> parts) {
+  std::string all;
+  for (const std::string_view part : parts) all += std::string(part) + " ";
+  return all;
+}
+
+// "--pin dp=4 --pin pp=2"
+std::string pins_of(std::string_view plan) {
+  std::string pins = "--pin ";
+  for (const char c : plan) pins += c == ',' ? " --pin " : std::string(1, c);
+  return pins;
 }
 
 }  // namespace
@@ -51,6 +67,14 @@ TEST_CASE("a folder that is there is not written into unless it is asked for") {
   CHECK(on_file.exit_code == 2);
   CHECK_THAT(on_file.err, Contains("is a file, expected a folder"));
   const auto below_file = run_program(kAsked + "--plan dp=8 --out " + own.string() + "/below");
+  const auto device = run_program(kAsked + "--plan dp=8 --out /dev/null/x");
+  CHECK(device.exit_code == 44);
+  CHECK(device.err == "meshwright: /dev/null: Not a directory\n");
+  std::filesystem::create_symlink(folder.path() / "nowhere", folder.path() / "dangling");
+  const auto dangling =
+      run_program(kAsked + "--plan dp=8 --out " + (folder.path() / "dangling").string());
+  CHECK(dangling.exit_code == 2);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "nowhere"));
   CHECK(below_file.exit_code == 44);
   CHECK(below_file.err == "meshwright: " + own.string() + ": Not a directory\n");
 }
@@ -73,6 +97,66 @@ TEST_CASE("what a target cannot be told ends with 12, every field, and the neare
       run_program(kAsked + "--plan " + json["nearest"]["choices"].get<std::string>() + " --json");
   REQUIRE(nearest.exit_code == 0);
   CHECK(nlohmann::json::parse(nearest.out)["predicted"]["step_s"] == json["nearest"]["step_s"]);
+}
+
+TEST_CASE("a field that a target has no word for ends with 12 and is named") {
+  int cell = 0;
+  for (const MatrixRow& row : kMatrix) {
+    for (std::size_t i = 0; i < kMatrixTargets.size(); ++i) {
+      if (!is_refused_cell(row.cells[i]) || cell++ % one_in(25) != 0) continue;
+      const MatrixTarget& target = kMatrixTargets[i];
+      const auto refused = run_program(
+          "export --cluster h100:1x8 --global-batch 64 --seq 2048 " +
+          words({"--model", matrix_model(target, row.experts), "--to", target.name,
+                 "--target-version", target.version, "--plan", matrix_plan(row, target)}));
+      CAPTURE(target.name, target.version, row.plan, refused.err, refused.out);
+      CHECK(refused.exit_code == 12);
+      const bool context = row.field == "cp" && refused.out.find("  context=") != std::string::npos;
+      CHECK(
+          (context || refused.out.find("  " + std::string(row.field) + "=") != std::string::npos));
+    }
+  }
+  CHECK(cell > 80);
+}
+
+// What no plan at all may be is refused before any target is asked.
+TEST_CASE("export, simulate and plan obey the same rules of a target") {
+  int number = 0;
+  for (const LegalPair& pair : kLegalPairs) {
+    if (number++ % one_in(30) != 0) continue;
+    const std::string setting =
+        words({"--model", pair.model, "--cluster", pair.cluster, "--global-batch",
+               std::to_string(pair.global_batch), "--seq", std::to_string(pair.sequence)});
+    for (const std::string_view plan : {pair.legal, pair.illegal}) {
+      const auto written =
+          run_program("export " + setting + words({"--to", pair.target, "--plan", plan}));
+      const auto simulated =
+          run_program("simulate " + setting + words({"--target", pair.target, "--plan", plan}));
+      const auto searched =
+          run_program("plan --quiet --target " + words({pair.target}) + setting + pins_of(plan));
+      CAPTURE(pair.rule, pair.target, plan, written.err, searched.err);
+      CHECK(simulated.exit_code == written.exit_code);
+      CHECK((searched.exit_code == 0) == (plan == pair.legal));
+      if (plan == pair.legal) {
+        CHECK(written.exit_code == 0);
+      } else {
+        CHECK((written.exit_code == 12 || written.exit_code == 2));
+        CHECK_THAT(written.out + written.err, Contains(std::string(pair.field) + "=") ||
+                                                  Contains("kv_heads") || Contains("cp="));
+      }
+    }
+  }
+}
+
+TEST_CASE("a batch that replicas and micro-batches do not divide is no target's") {
+  const std::string asked = " --model gpt2 --cluster h100 --global-batch 64 --seq 1024 ";
+  for (const std::string command :
+       {"export --to megatron-lm --plan ", "simulate --target megatron-lm --plan "}) {
+    CHECK(run_program(command + "dp=8,microbatch=4" + asked).exit_code == 0);
+    const auto refused = run_program(command + "dp=8,microbatch=3" + asked);
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.err, Contains("a global batch of 64 cannot be cut into dp=8 times micro-"));
+  }
 }
 
 TEST_CASE("targets and versions there is no table for are refused with those there are") {

@@ -62,7 +62,7 @@ const std::vector<Unsaid> kUnsaid = {
      {"accelerate", "colossal-ai"}},
     {"sequence_parallel",
      [](PlanChoices& c) { c.dp = 2, c.tp = 2, c.cp = 2, c.sequence_parallel = true; },
-     {"deepspeed", "colossal-ai"}},
+     {"deepspeed", "colossal-ai", "accelerate"}},
     {"ep", [](PlanChoices& c) { c.ep = 2; }, kAll},
     {"capacity", [](PlanChoices& c) { c.capacity = 1.5; }, kAll},
     {"pp", [](PlanChoices& c) { c.dp = 4, c.pp = 2; }, {"deepspeed", "accelerate"}},
@@ -70,7 +70,7 @@ const std::vector<Unsaid> kUnsaid = {
     {"tensor", [](PlanChoices& c) { c.dp = 2, c.tp = 4, c.tensor = TensorForm::TwoD; }, kAll},
     {"sequence_parallel",
      [](PlanChoices& c) { c.dp = 4, c.tp = 2, c.sequence_parallel = true; },
-     {"deepspeed"}},
+     {"deepspeed", "accelerate"}},
     {"schedule",
      [](PlanChoices& c) { c.dp = 4, c.pp = 2, c.schedule = Schedule::GPipe; },
      {"megatron-lm", "megatron-bridge", "colossal-ai", "deepspeed", "accelerate"}},
@@ -239,6 +239,9 @@ TEST_CASE("experts are shared out as a target does it, or not at all") {
   CHECK_FALSE(refuses("deepspeed", qwen2, {.dp = 16}, "model"));
   // Groups of other shapes than a plan's.
   CHECK(refuses("megatron-lm", mixtral, {.dp = 8, .cp = 2, .ep = 4}, "ep"));
+  // Megatron-FSDP shares experts' state out among the replicas that have the same ones.
+  CHECK_FALSE(refuses("megatron-lm", mixtral, {.dp = 16, .ep = 4, .zero = 3}, "zero"));
+  CHECK(refuses("megatron-bridge", mixtral, {.dp = 16, .ep = 4, .zero = 3}, "zero"));
   CHECK(refuses("deepspeed", mixtral, {.dp = 8, .tp = 2, .ep = 4}, "tp"));
   PlanChoices split{.dp = 4, .tp = 4, .ep = 8, .etp = 1};
   split.sequence_parallel = true;
