@@ -89,9 +89,10 @@ KnobPrice price_of(const std::string& name, const PlanChoices& choices, const Ba
 }
 
 std::vector<KnobPrice> knob_prices(const PlanChoices& choices, const BatchChoice& batch,
-                                   const Setting& setting) {
+                                   const Setting& setting, const std::stop_token& stop) {
   std::vector<KnobPrice> prices;
   for (const Variant& entry : variants_of(choices)) {
+    if (stop.stop_requested()) break;
     prices.push_back(price_of(entry.name, entry.choices, batch, setting));
   }
   return prices;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ KnobPrice price_of(const std::string& name, const PlanChoices& choices, const Ba
                    const Setting& setting);
 
 // Every choice of its own that trades memory against time, by simulating it: micro-batch, what is
-// recomputed, ZeRO stage, sequence parallelism, schedule. What changes nothing is left out.
+// recomputed, ZeRO stage, sequence parallelism, schedule. What changes nothing is left out. Stops
+// early, with fewer, when asked to.
 std::vector<KnobPrice> knob_prices(const PlanChoices& choices, const BatchChoice& batch,
-                                   const Setting& setting);
+                                   const Setting& setting, const std::stop_token& stop = {});
 
 }  // namespace meshwright

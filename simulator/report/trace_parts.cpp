@@ -100,6 +100,17 @@ void add_exposed_until(Seconds end, Seconds from, const std::vector<TracedStretc
   }
 }
 
+bool overlap(const TaskSpan& span, const TaskSpan& range) {
+  return span.start < range.finish && span.finish > range.start;
+}
+
+// Counted from the start of the range.
+TaskSpan within(const TaskSpan& span, const TaskSpan& range) {
+  const Seconds start = std::clamp(span.start, range.start, range.finish);
+  return {start - range.start,
+          std::clamp(span.finish, start, std::max(start, range.finish)) - range.start};
+}
+
 }  // namespace
 
 std::vector<KindTime> kind_times(const TracedDevice& device, Seconds step) {
@@ -123,6 +134,37 @@ std::vector<KindTime> kind_times(const TracedDevice& device, Seconds step) {
   }
   add_exposed_until(step, covered, others, next, sums);
   return std::move(sums).times(step);
+}
+
+TimeShares shares_of(const std::vector<KindTime>& times) {
+  Seconds all, exposed, idle;
+  for (const KindTime& time : times) {
+    all += time.time;
+    if (time.part == "idle") idle += time.time;
+    if (time.part.ends_with("_transfer") || time.part.starts_with("copy_")) exposed += time.time;
+  }
+  if (all == Seconds(0)) return {};
+  return {1 - (exposed + idle) / all, exposed / all, idle / all};
+}
+
+TracedDevice cut_to(const TracedDevice& device, const TaskSpan& range) {
+  TracedDevice cut{.device = device.device, .count = device.count, .lanes = device.lanes};
+  for (const TracedTask& task : device.tasks) {
+    if (!overlap(task.span, range)) continue;
+    cut.tasks.push_back(task);
+    cut.tasks.back().span = within(task.span, range);
+  }
+  return cut;
+}
+
+TracedDevice cut_to(const Program& program, const DeviceTimeline& device, const TaskSpan& range) {
+  TracedDevice cut{.device = program.device, .count = device.count, .lanes = program.lanes};
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    if (!overlap(device.tasks[i], range)) continue;
+    cut.tasks.push_back(traced_task(program, program.tasks[i], device.tasks[i]));
+    cut.tasks.back().span = within(cut.tasks.back().span, range);
+  }
+  return cut;
 }
 
 std::size_t last_device(const Trace& trace) {

@@ -21,6 +21,19 @@ struct KindTime {
 // does not say: it is idle. By part in the order of named_parts, then by kind.
 std::vector<KindTime> kind_times(const TracedDevice& device, Seconds step);
 
+// Shares of what they add up to.
+struct TimeShares {
+  double computing = 0;  // with all that is recomputed
+  double exposed = 0;    // transfers and copies
+  double idle = 0;
+};
+TimeShares shares_of(const std::vector<KindTime>& times);
+
+// What of a device lies in a stretch of time, as if that were a step: times count from its start,
+// and kind_times adds up to its length.
+TracedDevice cut_to(const TracedDevice& device, const TaskSpan& range);
+TracedDevice cut_to(const Program& program, const DeviceTimeline& device, const TaskSpan& range);
+
 // The device whose times stand for the step: that finishes last; of several the one that computes
 // longest. Of at least one.
 std::size_t last_device(const Trace& trace);

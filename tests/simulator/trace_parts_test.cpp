@@ -68,6 +68,45 @@ TEST_CASE("times by kind of a trace add up to the parts of the program's timelin
   }));
 }
 
+TEST_CASE("two stretches of a step take together what the whole takes, each adding up to itself") {
+  CHECK(rc::check([] {
+    const FixedCosts costs = random_costs();
+    const RandomRun run = random_run(costs);
+    const Timeline timeline = simulate(run.programs, costs);
+    const Trace trace = trace_of(run.programs, timeline);
+    const Seconds cut = timeline.step * (*rc::gen::inRange(0, 101) / 100.0);
+    for (std::size_t d = 0; d < run.programs.size(); ++d) {
+      const double slack = 1e-8 * static_cast<double>(run.programs[d].tasks.size() + 1);
+      std::map<std::string, Seconds> sums;
+      for (const TaskSpan range : {TaskSpan{Seconds(0), cut}, TaskSpan{cut, timeline.step}}) {
+        const TracedDevice part = cut_to(trace.devices[d], range);
+        // Cut before times are rounded it is the same but for that.
+        const TracedDevice exact = cut_to(run.programs[d], timeline.devices[d], range);
+        const Seconds length = range.finish - range.start;
+        const Seconds idle = kind_times(part, length).back().time;
+        RC_ASSERT(std::abs((kind_times(exact, length).back().time - idle).value()) <= slack);
+        Seconds all;
+        for (const auto& [name, kind, time] : kind_times(part, length)) {
+          // Of several transfers at once another may count where the first is cut off.
+          sums[name.ends_with("_transfer") || name.starts_with("copy") ? "exposed" : name] += time;
+          all += time;
+        }
+        RC_ASSERT(std::abs((all - length).value()) <= slack);
+      }
+      for (const auto& [name, kind, time] : kind_times(trace.devices[d], trace.step)) {
+        sums[name.ends_with("_transfer") || name.starts_with("copy") ? "exposed" : name] -= time;
+      }
+      for (const auto& [name, rest] : sums) {
+        // Transfers that repeat may change places with others too.
+        if (name == "exposed" || name == "recomputation") continue;
+        RC_ASSERT(std::abs(rest.value()) <= slack);
+      }
+      const Seconds exposed = sums["exposed"] + sums["recomputation"];
+      RC_ASSERT(std::abs(exposed.value()) <= slack);
+    }
+  }));
+}
+
 TEST_CASE("of devices that finish together the one that computes longest stands for the step") {
   const auto device = [](double computed, double finish) {
     return TracedDevice{.tasks = {traced(TaskKind::Kernel, "add", "forward", 0, 0, computed),
