@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -8,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/runs_option.h"
 #include "cli/validate_view.h"
-#include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
 
 namespace meshwright {
@@ -23,8 +21,8 @@ constexpr auto kValidateFooter =
     "Example: meshwright validate --source simumax-b200";
 
 struct ValidateOptions {
-  std::optional<std::string> runs, out_of_memory, details, fits, software;
-  std::vector<std::string> sources;
+  RunsOptions runs;
+  std::optional<std::string> details;
   bool markdown = false;
 };
 
@@ -49,50 +47,15 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_;
 };
 
-std::vector<PublishedRun> wanted_runs(const std::filesystem::path& file,
-                                      const std::vector<std::string>& sources) {
-  std::vector<PublishedRun> runs;
-  for (PublishedRun& run : read_runs(CsvInput::read(file))) {
-    const std::string source = source_of(run);
-    const auto named = [&](const std::string& name) {
-      return source == name || source == name + "-oom";
-    };
-    if (sources.empty() || std::ranges::any_of(sources, named)) runs.push_back(std::move(run));
-  }
-  return runs;
-}
-
-// Runs that were read from one file by default are not there when another file is given.
 Validation validate(const ValidateOptions& options, const Session& session) {
-  const auto published = session.data / "published";
-  const ValidationSettings settings{
-      .fits = read_fits(options.fits.value_or((session.data / "fits.json").string())),
-      .software =
-          read_software(options.software.value_or((session.data / "software.json").string())),
-      .data = session.data};
-  std::vector<PublishedRun> ran, failed;
-  if (options.runs || !options.out_of_memory) {
-    ran = wanted_runs(options.runs.value_or((published / "runs.csv").string()), options.sources);
-  }
-  if (options.out_of_memory || !options.runs) {
-    failed = wanted_runs(options.out_of_memory.value_or((published / "out_of_memory.csv").string()),
-                         options.sources);
-  }
-  if (ran.empty() && failed.empty()) {
-    if (!options.sources.empty()) {
-      throw UsageError(fmt::format("--source {}: no run of the tables has a source of that name",
-                                   printable(fmt::format("{}", fmt::join(options.sources, ", ")))));
-    }
-    const std::string file = options.runs.value_or(options.out_of_memory.value_or("the table"));
-    throw InputError(fmt::format("{}: has no runs below its header", printable(file)));
-  }
+  const RunsToPredict runs = runs_to_predict(options.runs, session);
   ProgressLine progress(!session.quiet);
-  const std::size_t all = ran.size() + failed.size();
+  const std::size_t all = runs.ran.size() + runs.failed.size();
   Validation validation;
-  validation.ran =
-      predict_runs(ran, settings, [&](std::size_t done, std::size_t) { progress.show(done, all); });
-  validation.failed = predict_runs(failed, settings, [&](std::size_t done, std::size_t) {
-    progress.show(ran.size() + done, all);
+  validation.ran = predict_runs(runs.ran, runs.settings,
+                                [&](std::size_t done, std::size_t) { progress.show(done, all); });
+  validation.failed = predict_runs(runs.failed, runs.settings, [&](std::size_t done, std::size_t) {
+    progress.show(runs.ran.size() + done, all);
   });
   return validation;
 }
@@ -110,12 +73,13 @@ void add_validate_command(Command& program, Session& session) {
   Command command =
       program.subcommand("validate", "Compares predictions with published runs", kValidateFooter);
   const auto options = std::make_shared<ValidateOptions>();
-  command.text("--runs", options->runs, "A table of runs instead of the shipped one");
-  command.text("--out-of-memory", options->out_of_memory, "A table of runs that ran out of memory");
-  command.repeated("--source", options->sources, "Only runs of this source (may be repeated)");
+  command.text("--runs", options->runs.runs, "A table of runs instead of the shipped one");
+  command.text("--out-of-memory", options->runs.out_of_memory,
+               "A table of runs that ran out of memory");
+  command.repeated("--source", options->runs.sources, "Only runs of this source (may be repeated)");
   command.text("--details", options->details, "Write a CSV file with a line for each run");
-  command.text("--fits", options->fits, "Other fits than the shipped ones");
-  command.text("--software-file", options->software,
+  command.text("--fits", options->runs.fits, "Other fits than the shipped ones");
+  command.text("--software-file", options->runs.software,
                "Other descriptions of software than the shipped ones");
   command.flag("--markdown", options->markdown, "Print the table as docs/accuracy.md has it");
   add_json_option(command, session);
