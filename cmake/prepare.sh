@@ -11,8 +11,8 @@ packages=(
 )
 # What the desktop program needs besides, which ./test always builds and ./run when it is asked for.
 gui_packages=(qt6-base-dev libqt6svg6-dev fonts-dejavu-core)
-# A display that nobody sees, and hands.
-window_test_packages=(xvfb xdotool)
+# A display that nobody sees, who manages its windows, and hands.
+window_test_packages=(xvfb openbox xdotool)
 readonly environment_missing=30  # the program's own exit code for it
 
 say() { printf 'meshwright: %s\n' "$*" >&2; }

@@ -54,8 +54,12 @@ const std::vector<InputField>& input_fields() {
       {&Inputs::max_memory, "Memory limit", "--max-memory", "70 GiB"},
       {&Inputs::pins, "Pinned", "--pin", "tp=8,pp=4"},
       {&Inputs::forbids, "Forbidden", "--forbid", "zero=3,offload"},
+      {&Inputs::target, "Target", "--target", "megatron-lm"},
+      {&Inputs::gap, "Gap", "--gap", "0.01"},
       {&Inputs::tokens, "Tokens", "--tokens", "15T"},
       {&Inputs::price, "Price", "--price-per-hour", "2.5"},
+      {&Inputs::deadline, "Deadline", "--deadline", "45 days"},
+      {&Inputs::failures, "Failures", "--failures-per-day", "0.5"},
   };
   return kFields;
 }

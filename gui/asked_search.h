@@ -17,7 +17,7 @@ struct Inputs {
   std::string model = "gpt2", cluster = "h100", global_batch = "32", sequence = "1024";
   std::string precision, software, profile;
   std::string objective = "time";
-  std::string max_memory, pins, forbids, tokens, price;
+  std::string max_memory, pins, forbids, target, gap, tokens, price, deadline, failures;
   bool allow_close = false;
   friend bool operator==(const Inputs&, const Inputs&) = default;
 };

@@ -23,7 +23,8 @@ std::string level_text(const LinkLevel& level) {
 }  // namespace
 
 ClusterView::ClusterView(GuiSession& session, QWidget* parent)
-    : QWidget(parent), session_(session), text_(this) {
+    : QWidget(parent), session_(session), text_(this), compare_(this) {
+  setMouseTracking(true);
   setAccessibleName("Cluster");
   text_.setReadOnly(true);
   text_.setLineWrapMode(QPlainTextEdit::NoWrap);
@@ -31,7 +32,24 @@ ClusterView::ClusterView(GuiSession& session, QWidget* parent)
   text_.setFrameShape(QFrame::NoFrame);
   connect(&session, &GuiSession::rows_changed, this, [this] { load(); });
   connect(&session, &GuiSession::theme_changed, this, [this] { update(); });
+  connect(&session, &GuiSession::runs_changed, this, [this] { show_runs(); });
+  compare_.setToolTip("meshwright validate: predicts runs that others measured and published");
+  connect(&compare_, &QPushButton::clicked, this,
+          [this] { session_.comparing_runs() ? session_.stop_comparing_runs() : compare_runs(); });
   load();
+  show_runs();
+}
+
+void ClusterView::compare_runs() {
+  if (asked_) session_.compare_runs(asked_->setting->cluster.node_types.front().device.name);
+}
+
+void ClusterView::show_runs() {
+  compare_.setText(session_.comparing_runs() ? "Stop" : "Predict published runs");
+  compare_.setVisible(asked_ != nullptr);
+  compare_.adjustSize();
+  resizeEvent(nullptr);
+  update();
 }
 
 void ClusterView::load() {
@@ -54,7 +72,7 @@ void ClusterView::load() {
     add(QString("all %1").arg(nodes * inside), fmt::format("{}x{}", nodes, inside), false);
   }
   if (inside > 1 && profile) add("a node's, with the profile", fmt::format("1x{}", inside), true);
-  update();
+  show_runs();
 }
 
 QRect ClusterView::drawing() const { return {8, 8, width() / 2 - 16, height() / 2 - 16}; }
@@ -64,7 +82,8 @@ QRect ClusterView::chart() const {
 }
 
 void ClusterView::resizeEvent(QResizeEvent*) {
-  text_.setGeometry(8, height() / 2, width() - 16, height() / 2 - 8);
+  text_.setGeometry(8, height() / 2, width() / 2 - 12, height() / 2 - 8);
+  compare_.move(width() - compare_.width() - 12, height() / 2 - 2);
 }
 
 void ClusterView::paintEvent(QPaintEvent*) {
@@ -79,6 +98,7 @@ void ClusterView::paintEvent(QPaintEvent*) {
   painter.setRenderHint(QPainter::Antialiasing);
   paint_topology(painter, colors);
   paint_chart(painter, colors);
+  paint_runs(painter, colors);
 }
 
 // One node with its devices, its levels of links below them, and the network's below that.
@@ -172,7 +192,14 @@ void ClusterView::paint_chart(QPainter& painter, const Theme& colors) const {
                       y.pixel_of(bus_bandwidth(one).value() / 1e9));
     }
     painter.setPen(QPen(lines[c % 3], 2));
+    painter.setBrush(Qt::NoBrush);
     painter.drawPolyline(line);
+    // What was measured has no algorithm.
+    painter.setBrush(lines[c % 3]);
+    for (std::size_t i = 0; i < curves_[c].priced.size(); ++i) {
+      if (!curves_[c].priced[i].algorithm)
+        painter.drawEllipse(line[static_cast<qsizetype>(i)], 2.5, 2.5);
+    }
     painter.fillRect(QRect(legend, area.bottom() + 26, 12, 4), lines[c % 3]);
     painter.setPen(colors.text);
     painter.drawText(QPoint(legend + 16, area.bottom() + 32), curves_[c].name);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <QPlainTextEdit>
+#include <QPushButton>
 #include <QWidget>
+#include <optional>
 #include <vector>
 
 #include "cli/collective_view.h"
@@ -11,10 +13,13 @@
 namespace meshwright {
 
 // The cluster that was asked for: a node and the network drawn, what an all-reduce reaches at every
-// size, and every value with where it comes from.
+// size, every value with where it comes from, and published runs on such devices, predicted against
+// measured.
 class ClusterView : public QWidget {
  public:
   ClusterView(GuiSession& session, QWidget* parent);
+  // Predicts runs that were published of the cluster's device.
+  void compare_runs();
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -31,11 +36,16 @@ class ClusterView : public QWidget {
   QRect chart() const;
   void paint_topology(QPainter& painter, const Theme& colors) const;
   void paint_chart(QPainter& painter, const Theme& colors) const;
+  QRect runs_chart() const;
+  void paint_runs(QPainter& painter, const Theme& colors) const;
+  void show_runs();
+  void mouseMoveEvent(QMouseEvent* event) override;
 
   GuiSession& session_;
   std::shared_ptr<const AskedSearch> asked_;
   std::vector<Curve> curves_;
   QPlainTextEdit text_;
+  QPushButton compare_;
 };
 
 }  // namespace meshwright

@@ -208,7 +208,9 @@ void CompareView::load() {
   if (plans.empty()) return;
   std::vector<PlanChoices> choices;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    table_.setHorizontalHeaderItem(static_cast<int>(i), new QTableWidgetItem(letter_of(i)));
+    table_.setHorizontalHeaderItem(
+        static_cast<int>(i),
+        new QTableWidgetItem(letter_of(i) + "   " + QString::fromStdString(plans[i]->name)));
     choices.push_back(*plans[i]->choices);
   }
   const auto figures = [&](const char* name, const auto& value) {

@@ -3,6 +3,7 @@
 #include <QPaintEvent>
 #include <QPainter>
 #include <QPainterPath>
+#include <QScrollArea>
 #include <algorithm>
 
 #include "gui/theme.h"
@@ -34,7 +35,33 @@ void GraphView::load() {
     rows_ = graph_rows(detail->asked->setting->model, detail->plan,
                        detail->prediction.represented.programs);
   }
+  find(letters_);
   setMinimumHeight(top_of(rows_, rows_.size()) + kPad);
+  update();
+}
+
+void GraphView::find(const std::string& letters) {
+  letters_ = letters;
+  matches_.clear();
+  chosen_.reset();
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const GraphRow& row = rows_[i];
+    const bool has = contains_letters(row.name, letters) || contains_letters(row.kind, letters);
+    if (!row.is_block && has) matches_.push_back(i);
+  }
+  if (matches_changed) matches_changed();
+  update();
+}
+
+void GraphView::show_match(std::size_t index) {
+  if (index >= matches_.size()) return;
+  chosen_ = matches_[index];
+  // The view stands in an area that scrolls.
+  for (QWidget* one = parentWidget(); one; one = one->parentWidget()) {
+    if (auto* area = qobject_cast<QScrollArea*>(one)) {
+      area->ensureVisible(0, top_of(rows_, *chosen_) + kRowHeight / 2, 0, 2 * kRowHeight);
+    }
+  }
   update();
 }
 
@@ -83,6 +110,9 @@ void GraphView::paintEvent(QPaintEvent* event) {
                                          : colors.grid,
                           row.recomputed ? 2 : 1));
       painter.setBrush(colors.stripe);
+      const bool dim = !letters_.empty() && !std::ranges::binary_search(matches_, i);
+      painter.setOpacity(dim ? 0.3 : 1);
+      if (chosen_ == i) painter.setPen(QPen(colors.text, 2));
       painter.drawRoundedRect(box, 4, 4);
       painter.setPen(colors.text);
       const QRect first(box.left() + 8, box.top() + 1, box.width() - 16, box.height() / 2);
@@ -99,6 +129,7 @@ void GraphView::paintEvent(QPaintEvent* event) {
       painter.drawText(
           second, Qt::AlignVCenter,
           metrics.elidedText(QString::fromStdString(shape), Qt::ElideRight, second.width()));
+      painter.setOpacity(1);
     }
     y += height;
   }

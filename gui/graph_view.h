@@ -1,7 +1,9 @@
 #pragma once
 
 #include <QWidget>
+#include <optional>
 
+#include "gui/findable.h"
 #include "gui/graph_rows.h"
 #include "gui/session.h"
 
@@ -9,9 +11,13 @@ namespace meshwright {
 
 // The model's blocks, each once, op below op with arcs for what skips ops: what each computes, how
 // its result and its weights are cut, and what is recomputed or kept on the host.
-class GraphView : public QWidget {
+class GraphView : public QWidget, public Findable {
  public:
   GraphView(GuiSession& session, QWidget* parent);
+
+  void find(const std::string& letters) override;
+  std::size_t match_count() const override { return matches_.size(); }
+  void show_match(std::size_t index) override;
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -21,6 +27,9 @@ class GraphView : public QWidget {
 
   GuiSession& session_;
   std::vector<GraphRow> rows_;
+  std::string letters_;                // that are looked for
+  std::vector<std::size_t> matches_;   // rows
+  std::optional<std::size_t> chosen_;  // of the matches
 };
 
 }  // namespace meshwright

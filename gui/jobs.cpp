@@ -24,18 +24,18 @@ void Job::start(Work work, Failed failed) {
   threads_.remove_if([](const auto& thread) { return thread->done.load(); });
   running_ = std::make_shared<Thread>();
   threads_.push_back(running_);
-  running_->thread =
-      std::jthread([this, state = running_.get(), number = newest_, work = std::move(work),
-                    failed = std::move(failed)](const std::stop_token& stop) {
-        try {
-          deliver(number,
-                  work(stop, [&](Piece piece) { deliver(number, std::move(piece), false); }), true);
-        } catch (const std::exception& error) {
-          deliver(
-              number, [failed, message = std::string(error.what())] { failed(message); }, true);
-        }
-        state->done = true;
-      });
+  running_->thread = std::jthread([this, state = running_.get(), number = newest_,
+                                   work = std::move(work),
+                                   failed = std::move(failed)](const std::stop_token& stop) {
+    try {
+      deliver(number, work(stop, [&](Piece piece) { deliver(number, std::move(piece), false); }),
+              true);
+    } catch (...) {
+      deliver(
+          number, [failed, ending = ending_of(std::current_exception())] { failed(ending); }, true);
+    }
+    state->done = true;
+  });
 }
 
 void Job::stop() {

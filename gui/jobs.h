@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "cli/ending.h"
+
 namespace meshwright {
 
 // Work of one kind that goes on beside the window, of which only the newest counts: starting
@@ -21,7 +23,7 @@ class Job {
   using Deliver = std::function<void(Piece)>;
   // Runs in a thread of its own, may deliver pieces on the way, and returns the last.
   using Work = std::function<Piece(const std::stop_token&, const Deliver&)>;
-  using Failed = std::function<void(const std::string&)>;
+  using Failed = std::function<void(const Ending&)>;
 
   // Pieces run where `home` lives, which must outlive this. `settled` is called after the last.
   Job(QObject& home, Piece settled) : home_(home), settled_(std::move(settled)) {}
@@ -29,7 +31,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // `failed` gets the message of what the work threw, in the window's thread.
+  // `failed` gets what the command line says of what the work threw, in the window's thread.
   void start(Work work, Failed failed);
   // Asks to stop: what it has so far still comes.
   void stop();

@@ -1,5 +1,7 @@
 #include "gui/lane_layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace meshwright {
@@ -8,28 +10,81 @@ namespace {
 constexpr int kBetweenDevices = 5;
 constexpr int kThinnest = 3;
 
+bool is_set(const std::vector<bool>& flags, std::size_t index) {
+  return index < flags.size() && flags[index];
+}
+
+// Places below each other.
+class LaneStack {
+ public:
+  LaneStack(const TimelineLanes& lanes, int size) : lanes_(lanes), size_(size) {}
+  int small() const { return size_ * 9 / 16; }
+
+  void begin_device() { layout_.device_tops.push_back(layout_.height); }
+  void add(std::size_t lane, std::size_t member = 0) {
+    const bool high = lanes_.lanes[lane].computes && member == 0;
+    const int height = std::max(1, high ? size_ : small());
+    layout_.lanes.push_back({lane, layout_.height, height, member});
+    layout_.height += height + (size_ >= 6 ? 1 : 0);
+  }
+  void end_device() { layout_.height += size_ >= 6 ? kBetweenDevices : 0; }
+  LaneLayout take() { return std::move(layout_); }
+
+ private:
+  const TimelineLanes& lanes_;
+  int size_;
+  LaneLayout layout_;
+};
+
 }  // namespace
 
-LaneLayout lay_out_lanes(const TimelineLanes& lanes, int size, const std::vector<bool>& folded) {
-  LaneLayout layout;
-  const int small = size * 9 / 16;
-  int y = 0;
+LaneLayout lay_out_lanes(const TimelineLanes& lanes, int size, const LaneFolds& folds) {
+  LaneStack stack(lanes, size);
   for (std::size_t d = 0; d < lanes.devices.size(); ++d) {
     const TimelineDevice& device = lanes.devices[d];
-    layout.device_tops.push_back(y);
-    const bool only_compute = small < kThinnest || (d < folded.size() && folded[d]);
-    for (std::size_t i = 0; i < device.lane_count; ++i) {
-      const std::size_t lane = device.first_lane + i;
-      const bool computes = lanes.lanes[lane].computes;
-      if (only_compute && !computes) continue;
-      const int height = std::max(1, computes ? size : small);
-      layout.lanes.push_back({lane, y, height});
-      y += height + (size >= 6 ? 1 : 0);
+    stack.begin_device();
+    const bool only_compute = stack.small() < kThinnest || is_set(folds.folded, d);
+    for (std::size_t lane = device.first_lane; lane < device.first_lane + device.lane_count;
+         ++lane) {
+      if (!only_compute || lanes.lanes[lane].computes) stack.add(lane);
     }
-    y += size >= 6 ? kBetweenDevices : 0;
+    const bool computes = device.lane_count > 0 && lanes.lanes[device.first_lane].computes;
+    if (is_set(folds.expanded, d) && computes) {
+      const auto members = std::min(static_cast<std::size_t>(device.count), kMostMembers);
+      for (std::size_t member = 1; member < members; ++member) {
+        stack.add(device.first_lane, member);
+      }
+    }
+    stack.end_device();
   }
-  layout.height = y;
-  return layout;
+  return stack.take();
+}
+
+LaneLayout lay_out_pinned(const TimelineLanes& lanes, int size,
+                          const std::vector<std::string>& names) {
+  LaneStack stack(lanes, size);
+  for (const std::string& name : names) {
+    for (std::size_t lane = 0; lane < lanes.lanes.size(); ++lane) {
+      if (lane_name(lanes, lane) == name) stack.add(lane);
+    }
+  }
+  return stack.take();
+}
+
+std::string name_beside(const TimelineLanes& lanes, const LanePlace& place) {
+  const TimelineLane& lane = lanes.lanes[place.lane];
+  const TimelineDevice& device = lanes.devices[lane.device];
+  if (!lane.computes) return lane.name;
+  if (place.member == 0) {
+    return device.count > 1 ? fmt::format("{}  \u00d7{}", device.name, device.count) : device.name;
+  }
+  const auto shown = std::min(static_cast<std::size_t>(device.count), kMostMembers);
+  if (place.member + 1 == shown && shown < static_cast<std::size_t>(device.count)) {
+    return fmt::format("and {} more", static_cast<std::size_t>(device.count) - shown + 1);
+  }
+  return place.member < device.members.size()
+             ? fmt::format("device {}", device.members[place.member])
+             : "as " + device.name;
 }
 
 std::optional<std::size_t> lane_at(const LaneLayout& layout, int y) {

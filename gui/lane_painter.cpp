@@ -9,7 +9,8 @@ namespace {
 
 // A task so short that its share of a pixel is nothing can still be seen.
 constexpr double kLeastShade = 0.25;
-constexpr int kLeastLabel = 16;  // pixels of a bar
+constexpr double kDimmed = 0.22;  // of the colour of what was not looked for
+constexpr int kLeastLabel = 16;   // pixels of a bar
 constexpr std::size_t kMostLabels = 1500;
 
 QRgb shade(QRgb background, QRgb color, double share) {
@@ -22,13 +23,13 @@ QRgb shade(QRgb background, QRgb color, double share) {
 
 // Every shade of every hue that a lane can have, so that a pixel is a look-up.
 using Shades = std::array<std::array<QRgb, 256>, kHues>;
-Shades shades_of(const Theme& theme, QRgb background) {
+Shades shades_of(const Theme& theme, QRgb background, double strength = 1) {
   Shades shades{};
   for (std::size_t hue = 0; hue < kHues; ++hue) {
     shades[hue][0] = background;
     for (std::size_t cover = 1; cover < 256; ++cover) {
       const double share = kLeastShade + (1 - kLeastShade) * static_cast<double>(cover) / 255;
-      shades[hue][cover] = shade(background, theme.hues[hue].rgb(), share);
+      shades[hue][cover] = shade(background, theme.hues[hue].rgb(), strength * share);
     }
   }
   return shades;
@@ -75,8 +76,14 @@ void paint_with(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxi
   }
 }
 
-void copy_line(QImage& image, const std::vector<QRgb>& line, int top, int height) {
-  const int first = std::max(0, top), last = std::min(image.height(), top + height);
+// Pixels that are not painted are none: colours are opaque.
+void lay_over(std::vector<QRgb>& line, const std::vector<QRgb>& above) {
+  for (std::size_t x = 0; x < line.size(); ++x) {
+    if (above[x] != 0) line[x] = above[x];
+  }
+}
+
+void copy_line(QImage& image, const std::vector<QRgb>& line, int first, int last) {
   for (int y = first; y < last; ++y) {
     std::ranges::copy(line, reinterpret_cast<QRgb*>(image.scanLine(y)));
   }
@@ -93,13 +100,27 @@ void paint_lanes(QImage& image, const LanePainting& painting) {
   const QRgb background = painting.theme.stripe.rgb();
   image.fill(painting.theme.background.rgb());
   if (image.width() == 0) return;
-  const Shades shades = shades_of(painting.theme, background);
-  std::vector<QRgb> line(static_cast<std::size_t>(image.width()));
+  const Shades shades = shades_of(painting.theme, background, painting.found ? kDimmed : 1);
+  // On nothing, so that it can be laid over the rest.
+  Shades found_shades{};
+  if (painting.found) {
+    found_shades = shades_of(painting.theme, background);
+    for (auto& hue : found_shades) hue[0] = 0;
+  }
+  std::vector<QRgb> line(static_cast<std::size_t>(image.width())), above(line.size());
+  const auto pixel = [&](int y) {
+    return static_cast<int>(std::lround((y - painting.scroll) * painting.scale));
+  };
   for (const LanePlace& place : painting.layout.lanes) {
-    const int top = place.top - painting.scroll;
-    if (top + place.height <= 0 || top >= image.height()) continue;
+    const int first = std::max(0, pixel(place.top));
+    const int last = std::min(image.height(), pixel(place.top + place.height));
+    if (first >= last) continue;
     paint_with(line, painting.lanes.lanes[place.lane], painting.axis, shades, background);
-    copy_line(image, line, top, place.height);
+    if (painting.found) {
+      paint_with(above, painting.found->lanes[place.lane], painting.axis, found_shades, 0);
+      lay_over(line, above);
+    }
+    copy_line(image, line, first, last);
   }
 }
 

@@ -16,9 +16,12 @@ struct LanePainting {
   const LaneLayout& layout;
   TimeAxis axis;
   const Theme& theme;
-  int scroll = 0;  // pixels of the layout above the picture
+  int scroll = 0;    // pixels of the layout above the picture
+  double scale = 1;  // real pixels of one of the layout
+  // Where something is looked for: what of the lanes was found. All else is dim.
+  const TimelineLanes* found = nullptr;
 };
-// Fills `image` (32 bits) with its whole width as the axis.
+// Fills `image` (32 bits, real pixels) with its whole width as the axis.
 void paint_lanes(QImage& image, const LanePainting& painting);
 
 // A line of colours of one lane; `background` where it is idle.

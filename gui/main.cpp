@@ -1,15 +1,17 @@
 #include <QApplication>
 #include <QStandardPaths>
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
 #include "cli/data_folder.h"
-#include "cli/exit_code.h"
+#include "cli/ending.h"
 #include "cli/gui_option.h"
 #include "cli/session.h"
-#include "costmodel/base/input_error.h"
 #include "costmodel/base/json_input.h"
 #include "costmodel/base/write_file.h"
+#include "executor/environment_error.h"
 #include "gui/main_window.h"
 #include "gui/open_file.h"
 #include "gui/screenshot.h"
@@ -43,18 +45,31 @@ void save_session(const MainWindow& window) {
   }
 }
 
-// What Qt says of windows that no display shows is not for who asked for a picture.
-void say_unless_of_windows(QtMsgType, const QMessageLogContext&, const QString& text) {
-  if (text.contains("propagateSizeHints")) return;
-  std::cerr << "meshwright-gui: " << text.toStdString() << '\n';
+// What Qt says of windows that no display shows, and of folders for sockets, is for nobody here.
+// It gives up where a display cannot be opened.
+void say_what_matters(QtMsgType kind, const QMessageLogContext&, const QString& text) {
+  if (text.contains("propagateSizeHints") || text.startsWith("QStandardPaths:")) return;
+  const std::string all = text.toStdString();
+  std::cerr << "meshwright-gui: " << all.substr(0, all.find('\n')) << '\n';
+  if (kind == QtFatalMsg) std::_Exit(static_cast<int>(ExitCode::EnvironmentMissing));
+}
+
+// A picture needs no display.
+void choose_display(const GuiOptions& options) {
+  qInstallMessageHandler(say_what_matters);
+  if (options.screenshot) {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    return;
+  }
+  const char* names[] = {"QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"};
+  if (std::ranges::all_of(names,
+                          [](const char* name) { return qEnvironmentVariableIsEmpty(name); })) {
+    throw EnvironmentError("there is no display (DISPLAY is not set); --screenshot needs none");
+  }
 }
 
 void show_window(const GuiOptions& options, int argc, char** argv) {
-  // A picture needs no display.
-  if (options.screenshot) {
-    qputenv("QT_QPA_PLATFORM", "offscreen");
-    qInstallMessageHandler(say_unless_of_windows);
-  }
+  choose_display(options);
   QApplication application(argc, argv);
   QApplication::setApplicationName("Meshwright");
   GuiSession session(find_data_folder());
@@ -88,15 +103,10 @@ int run_gui(int argc, char** argv) {
     line.run(argc, argv);
     if (asked) show_window(options, argc, argv);
     return 0;
-  } catch (const UsageError& error) {
-    std::cerr << "meshwright-gui: " << error.what() << '\n';
-    return static_cast<int>(ExitCode::Usage);
-  } catch (const InputError& error) {
-    std::cerr << "meshwright-gui: " << error.what() << '\n';
-    return static_cast<int>(ExitCode::BadInputFile);
-  } catch (const std::exception& error) {
-    std::cerr << "meshwright-gui: internal error: " << error.what() << '\n';
-    return static_cast<int>(ExitCode::Internal);
+  } catch (...) {
+    const Ending ending = ending_of(std::current_exception());
+    std::cerr << "meshwright-gui: " << ending.message << '\n';
+    return static_cast<int>(ending.code);
   }
 }
 

@@ -2,20 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <QAction>
 #include <QApplication>
-#include <QClipboard>
 #include <QDockWidget>
 #include <QDragEnterEvent>
-#include <QFileDialog>
 #include <QFileInfo>
 #include <QMenuBar>
-#include <QMessageBox>
 #include <QMimeData>
 #include <QScrollArea>
 #include <QStatusBar>
 #include <QStyleFactory>
-#include <QToolBar>
 #include <QUrl>
 #include <QVBoxLayout>
 
@@ -28,11 +23,9 @@
 #include "gui/knobs_view.h"
 #include "gui/memory_view.h"
 #include "gui/open_file.h"
-#include "gui/palette.h"
 #include "gui/parallel_view.h"
 #include "gui/placement_view.h"
-#include "gui/save_actions.h"
-#include "gui/screenshot.h"
+#include "gui/range_view.h"
 #include "gui/space_view.h"
 #include "gui/summary_view.h"
 #include "gui/theme.h"
@@ -70,6 +63,9 @@ MainWindow::MainWindow(GuiSession& session, QWidget* parent)
   connect(&session, &GuiSession::search_changed, this, [this] { show_state(); });
   connect(&session, &GuiSession::visible_changed, this, [this] { show_state(); });
   connect(&session, &GuiSession::detail_changed, this, [this] { show_state(); });
+  connect(&session, &GuiSession::recent_changed, this, [this] { show_recent(); });
+  // Tensors that a click on the memory asked for.
+  connect(&session, &GuiSession::moment_chosen, this, [this] { show_view(*views_["holdings"]); });
   show_state();
   plans_->setFocus();
 }
@@ -91,25 +87,25 @@ QWidget* MainWindow::scrolled() {
 }
 
 void MainWindow::add_views() {
-  auto* middle = new QWidget(this);
-  auto* column = new QVBoxLayout(middle);
+  middle_ = new QWidget(this);
+  auto* column = new QVBoxLayout(middle_);
   column->setContentsMargins(6, 6, 6, 0);
-  problem_ = new QLabel(middle);
+  problem_ = new QLabel(middle_);
   problem_->setWordWrap(true);
   problem_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   problem_->setMargin(6);
   problem_->setAutoFillBackground(true);
   column->addWidget(problem_);
-  centre_ = new QSplitter(Qt::Vertical, middle);
+  centre_ = new QSplitter(Qt::Vertical, middle_);
   plans_ = new PlansView(session_, this);
   views_["plans"] = plans_;
   auto* found = new QSplitter(Qt::Horizontal, centre_);
   found->addWidget(plans_);
-  auto* space = new QTabWidget(found);
-  space->setDocumentMode(true);
-  add_view("space", "Space", new SpaceView(session_, space), *space);
-  add_view("choices", "Choices", new ParallelView(session_, space), *space);
-  found->addWidget(space);
+  space_ = new QTabWidget(found);
+  space_->setDocumentMode(true);
+  add_view("space", "Space", new SpaceView(session_, space_), *space_);
+  add_view("choices", "Choices", new ParallelView(session_, space_), *space_);
+  found->addWidget(space_);
   found->setSizes({560, 480});
   centre_->addWidget(found);
   auto* step = new QSplitter(Qt::Vertical, centre_);
@@ -120,14 +116,21 @@ void MainWindow::add_views() {
   step->setSizes({330, 140});
   centre_->addWidget(step);
   centre_->setSizes({340, 470});
-  pages_ = new QTabWidget(middle);
+  pages_ = new QTabWidget(middle_);
   pages_->setDocumentMode(true);
   pages_->addTab(centre_, "Explore");
   add_view("compare", "Compare", new CompareView(session_, pages_), *pages_);
   add_view("cluster", "Cluster", new ClusterView(session_, pages_), *pages_);
   column->addWidget(pages_, 1);
-  setCentralWidget(middle);
+  find_ = new FindBar(middle_);
+  column->addWidget(find_);
+  setCentralWidget(middle_);
+  add_docks();
+  add_state();
+}
 
+// At the sides: the question, and the plan that is selected.
+void MainWindow::add_docks() {
   setup_dock_ = new QDockWidget("Setup", this);
   setup_dock_->setObjectName("setup");
   setup_ = new SetupView(session_, setup_dock_);
@@ -147,7 +150,10 @@ void MainWindow::add_views() {
   add_view("knobs", "Knobs", new KnobsView(session_, details_), *details_);
   add_view("graph", "Graph", scrolled<GraphView>(), *details_);
   add_view("export", "Export", new ExportView(session_, details_), *details_);
+  add_view("range", "Range", new RangeView(session_, details_), *details_);
+}
 
+void MainWindow::add_state() {
   state_ = new QLabel(this);
   statusBar()->addWidget(state_, 1);
   progress_ = new QProgressBar(this);
@@ -157,146 +163,24 @@ void MainWindow::add_views() {
   statusBar()->addPermanentWidget(progress_);
 }
 
-QAction* MainWindow::add_action(QMenu* menu, const QString& text, const QKeySequence& keys,
-                                std::function<void()> run) {
-  QAction* action = menu->addAction(text);
-  action->setShortcut(keys);
-  connect(action, &QAction::triggered, this, std::move(run));
-  actions_.push_back(action);
-  return action;
-}
-
-void MainWindow::add_actions() {
-  QMenu* file = menuBar()->addMenu("&File");
-  add_action(file, "&Open ...", QKeySequence::Open, [this] { ask_to_open(); });
-  add_action(file, "Save the &plan ...", QKeySequence::Save, [this] {
-    ask_to_save("plan.json", [this](auto& name) { save_plan(session_, name); });
-  });
-  add_action(file, "Save the &table as CSV ...", {}, [this] {
-    ask_to_save("plans.csv", [this](auto& name) { save_table(session_, name); });
-  });
-  add_action(file, "Save the &step as a trace ...", {}, [this] {
-    ask_to_save("step.json", [this](auto& name) { save_trace(session_, name); });
-  });
-  add_action(file, "Save a p&icture ...", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), [this] {
-    QWidget* view = focused_view();
-    ask_to_save("view.png", [view](auto& name) { write_picture(*view, name); });
-  });
-  file->addSeparator();
-  add_action(file, "&Quit", QKeySequence::Quit, [this] { close(); });
-  QMenu* edit = menuBar()->addMenu("&Edit");
-  add_action(edit, "&Undo", QKeySequence::Undo, [this] { session_.undo(); });
-  add_action(edit, "&Redo", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z),
-             [this] { session_.redo(); });
-  add_action(edit, "&Copy as command line", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C), [this] {
-    QGuiApplication::clipboard()->setText(
-        QString::fromStdString(command_line_of(session_.inputs())));
-  });
-  QMenu* search = menuBar()->addMenu("&Search");
-  add_action(search, "&Search", QKeySequence(Qt::Key_F5), [this] { session_.start_search(); });
-  add_action(search, "S&top", QKeySequence(Qt::SHIFT | Qt::Key_F5),
-             [this] { session_.stop_search(); });
-  QAction* filter = add_action(search, "&Filter", QKeySequence(Qt::CTRL | Qt::Key_L), [this] {
-    pages_->setCurrentIndex(0);
-    plans_->focus_filter();
-  });
-  filter->setShortcuts({QKeySequence(Qt::CTRL | Qt::Key_L), QKeySequence(Qt::Key_Slash)});
-  add_action(search, "&Question", QKeySequence(Qt::CTRL | Qt::Key_M),
-             [this] { setup_->focus_first(); });
-  add_view_actions(menuBar()->addMenu("&View"));
-  QMenu* help = menuBar()->addMenu("&Help");
-  add_action(help, "All &commands", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
-             [this] { CommandPalette(actions_, this).exec(); });
-  add_action(help, "&Keys", QKeySequence(Qt::Key_F1), [this] { show_keys(); });
-}
-
-void MainWindow::add_view_actions(QMenu* view) {
-  add_action(view, "&Explore", QKeySequence(Qt::ALT | Qt::Key_1),
-             [this] { pages_->setCurrentIndex(0); });
-  add_action(view, "&Compare", QKeySequence(Qt::CTRL | Qt::Key_D),
-             [this] { pages_->setCurrentIndex(1); });
-  add_action(view, "C&luster", QKeySequence(Qt::ALT | Qt::Key_3),
-             [this] { pages_->setCurrentIndex(2); });
-  for (int i = 0; i < details_->count(); ++i) {
-    add_action(view, "Plan: " + details_->tabText(i), {}, [this, i] {
-      details_dock_->show();
-      details_->setCurrentIndex(i);
-    });
-  }
-  view->addSeparator();
-  add_action(view, "&Dark", QKeySequence(Qt::CTRL | Qt::Key_T),
-             [this] { session_.set_dark(!session_.dark()); });
-  add_action(view, "&Full screen", QKeySequence(Qt::Key_F11),
-             [this] { isFullScreen() ? showNormal() : showFullScreen(); });
-  add_action(view, "&Reset the layout", {}, [this] { reset_layout(); });
-}
-
-// The view that has the keys, or the timeline.
-QWidget* MainWindow::focused_view() const {
-  for (QWidget* one = QApplication::focusWidget(); one; one = one->parentWidget()) {
-    for (const auto& [name, view] : views_) {
-      if (view == one) return view;
-    }
-  }
-  return views_.at("timeline");
-}
-
-void MainWindow::ask_to_open() {
-  for (const QString& name :
-       QFileDialog::getOpenFileNames(this, "Models, clusters, plans, traces")) {
-    open_file(session_, name.toStdString());
-  }
-}
-
-void MainWindow::ask_to_save(const QString& usual,
-                             const std::function<void(const std::string&)>& save) {
-  const QString name = QFileDialog::getSaveFileName(this, "Save", usual);
-  if (name.isEmpty()) return;
-  try {
-    save(name.toStdString());
-    statusBar()->showMessage(name + " is written", 5000);
-  } catch (const std::exception& error) {
-    session_.report_problem(error.what());
-  }
-}
-
-void MainWindow::show_keys() {
-  QString text = "<table cellpadding='3'>";
-  for (const QAction* action : actions_) {
-    if (action->shortcut().isEmpty()) continue;
-    text += QString("<tr><td><b>%1</b></td><td>%2</td></tr>")
-                .arg(action->shortcut().toString().toHtmlEscaped(),
-                     action->text().remove('&').toHtmlEscaped());
-  }
-  text +=
-      "<tr><td><b>Space</b></td><td>in the table: mark the plan for comparison</td></tr>"
-      "<tr><td><b>W S, A D</b></td><td>in the timeline: zoom, move</td></tr>"
-      "<tr><td><b>drag, Z</b></td><td>in the timeline: measure, zoom into it</td></tr>"
-      "<tr><td><b>F, . ,</b></td><td>in the timeline: fit, next, previous task</td></tr>"
-      "<tr><td><b>N</b></td><td>in the timeline: next gap</td></tr></table>";
-  auto* box = new QMessageBox(QMessageBox::NoIcon, "Keys", text, QMessageBox::Close, this);
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  box->show();
-}
-
 // As much for the sides as the window allows.
 void MainWindow::reset_layout() {
+  if (is_pane_alone()) toggle_pane();
   const bool small = width() < 1500;
-  resizeDocks({setup_dock_, details_dock_}, {small ? 215 : 265, small ? 310 : 420}, Qt::Horizontal);
+  resizeDocks({setup_dock_, details_dock_}, {small ? 235 : 265, small ? 310 : 420}, Qt::Horizontal);
   setup_dock_->show();
   details_dock_->show();
 }
 
 SavedSession MainWindow::saved() const {
-  return {session_.inputs(), session_.filter_text(), session_.dark(),
-          saveGeometry().toBase64().toStdString(),
-          saveState(kLayoutVersion).toBase64().toStdString()};
+  SavedSession saved = session_.saved();
+  saved.geometry = saveGeometry().toBase64().toStdString();
+  saved.layout = saveState(kLayoutVersion).toBase64().toStdString();
+  return saved;
 }
 
 void MainWindow::restore(const SavedSession& session) {
-  session_.set_inputs(session.inputs);
-  session_.set_filter(session.filter);
-  session_.set_dark(session.dark);
+  session_.restore(session);
   restoreGeometry(QByteArray::fromBase64(QByteArray::fromStdString(session.geometry)));
   restored_ = restoreState(QByteArray::fromBase64(QByteArray::fromStdString(session.layout)),
                            kLayoutVersion);
@@ -365,8 +249,10 @@ bool MainWindow::show_alone(const std::string& name) {
   details_dock_->hide();
   // What was in the middle is kept, without a place.
   takeCentralWidget()->setParent(this);
+  middle_->hide();
   setCentralWidget(only);
   only->show();
+  restored_ = true;
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "gui/find_bar.h"
 #include "gui/plans_view.h"
 #include "gui/session.h"
 #include "gui/session_file.h"
@@ -35,6 +36,15 @@ class MainWindow : public QMainWindow {
   SavedSession saved() const;
   void restore(const SavedSession& session);
 
+  // Looks for letters in the view that has the keys.
+  void find_in_view();
+  FindBar& find_bar() { return *find_; }
+  // Only the pane that has the keys, or all again.
+  void toggle_pane();
+  bool is_pane_alone() const { return !hidden_.empty(); }
+  // All that menus have, in their order.
+  const std::vector<QAction*>& commands() const { return actions_; }
+
  protected:
   void showEvent(QShowEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
@@ -42,11 +52,20 @@ class MainWindow : public QMainWindow {
 
  private:
   void add_views();
+  void add_state();
+  void add_docks();
   void add_actions();
+  void add_file_actions(QMenu* file);
+  void add_search_actions(QMenu* search);
   void add_view_actions(QMenu* view);
+  void add_pane_actions(QMenu* view);
+  void show_recent();
+  void show_pane(QWidget& pane);
+  void show_view(QWidget& view);
+  std::vector<QWidget*> panes() const;
   QAction* add_action(QMenu* menu, const QString& text, const QKeySequence& keys,
                       std::function<void()> run);
-  QWidget* focused_view() const;
+  std::string focused_view() const;
   void ask_to_open();
   void ask_to_save(const QString& usual, const std::function<void(const std::string&)>& save);
   void show_keys();
@@ -62,6 +81,9 @@ class MainWindow : public QMainWindow {
   SetupView* setup_ = nullptr;
   PlansView* plans_ = nullptr;
   QSplitter* centre_ = nullptr;
+  QTabWidget* space_ = nullptr;
+  QWidget* middle_ = nullptr;
+  FindBar* find_ = nullptr;
   QDockWidget* setup_dock_ = nullptr;
   QDockWidget* details_dock_ = nullptr;
   QTabWidget* pages_ = nullptr;
@@ -71,6 +93,9 @@ class MainWindow : public QMainWindow {
   QProgressBar* progress_ = nullptr;
   std::map<std::string, QWidget*> views_;
   std::vector<QAction*> actions_;
+  std::vector<QAction*> recent_;
+  QMenu* exports_ = nullptr;
+  std::vector<QWidget*> hidden_;  // while one pane has the window
   QFileSystemWatcher files_;
   std::shared_ptr<const AskedSearch> watched_;
   bool restored_ = false;

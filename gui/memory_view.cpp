@@ -83,14 +83,16 @@ void MemoryView::paint_axes(QPainter& painter, const Theme& colors) const {
 // A column of pixels at a time: the fullest moment of each.
 void MemoryView::paint_areas(QPainter& painter, const Theme& colors) const {
   const QRect area = plot();
-  QImage image(area.size(), QImage::Format_ARGB32_Premultiplied);
+  const double scale = devicePixelRatioF();
+  QImage image(area.size() * scale, QImage::Format_ARGB32_Premultiplied);
+  image.setDevicePixelRatio(scale);
   image.fill(Qt::transparent);
   const TimeAxis axis = session_.time();
   const double step = session_.detail()->prediction.timeline.step.value();
   const auto below = static_cast<double>(besides().value());
-  for (int x = 0; x < area.width(); ++x) {
-    const double from = static_cast<double>(axis.time_at(x, area.width())) / 1e9;
-    const double to = static_cast<double>(axis.time_at(x + 1, area.width())) / 1e9;
+  for (int x = 0; x < image.width(); ++x) {
+    const double from = static_cast<double>(axis.time_at(x, image.width())) / 1e9;
+    const double to = static_cast<double>(axis.time_at(x + 1, image.width())) / 1e9;
     if (from >= step) break;
     const MemorySample& sample = curve_.fullest(from, std::min(to, step));
     double bytes = 0;
@@ -98,7 +100,7 @@ void MemoryView::paint_areas(QPainter& painter, const Theme& colors) const {
     for (std::size_t i = 0; i <= kComponents; ++i) {
       const std::size_t component = i == 0 ? kComponents : i - 1;
       bytes += i == 0 ? below : static_cast<double>(sample.bytes[component].value());
-      const int next = std::clamp(static_cast<int>(y_of(bytes)) - area.top(), 0, y);
+      const int next = std::clamp(static_cast<int>((y_of(bytes) - area.top()) * scale), 0, y);
       const QRgb color = colors.memory[component].rgb();
       for (; y > next; --y) reinterpret_cast<QRgb*>(image.scanLine(y - 1))[x] = color;
     }
@@ -170,7 +172,7 @@ void MemoryView::mousePressEvent(QMouseEvent* event) {
   const QRect area = plot();
   if (!session_.detail() || !area.contains(event->pos())) return;
   const auto time = session_.time().time_at(event->pos().x() - area.left(), area.width());
-  session_.set_moment(Seconds(static_cast<double>(time) / 1e9));
+  session_.choose_moment(Seconds(static_cast<double>(time) / 1e9));
 }
 
 }  // namespace meshwright

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "costmodel/base/input_error.h"
+#include "cli/ending.h"
 #include "costmodel/base/json_input.h"
 #include "costmodel/base/presets.h"
 
@@ -73,6 +73,7 @@ void open_document(GuiSession& session, const std::string& name) {
                           : std::string();
   if (format == "meshwright-cluster") return open_input(session, &Inputs::cluster, name);
   if (format == "meshwright-plan") return session.try_plan(name);
+  if (format == "meshwright-session") return session.restore(read_session(input));
   if (input.is_object() && input.has("otherData")) return session.open_trace(name);
   if (input.is_object() && input.has("plans")) return open_search(session, input);
   open_input(session, &Inputs::model, name);
@@ -83,10 +84,15 @@ void open_document(GuiSession& session, const std::string& name) {
 void open_file(GuiSession& session, const std::string& name) {
   try {
     if (open_name(session, name)) return;
-    if (std::filesystem::is_directory(name)) return open_input(session, &Inputs::model, name);
-    open_document(session, name);
-  } catch (const InputError& error) {
-    session.report_problem(error.what());
+    if (std::filesystem::is_directory(name)) {
+      open_input(session, &Inputs::model, name);
+    } else {
+      open_document(session, name);
+    }
+    session.add_recent(std::filesystem::absolute(name).lexically_normal().string());
+  } catch (...) {
+    const Ending ending = ending_of(std::current_exception());
+    session.report_problem(ending.message, ending.code);
   }
 }
 

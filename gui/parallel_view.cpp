@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <set>
 
-#include "gui/space_view.h"
 #include "gui/ticks.h"
 
 namespace meshwright {
@@ -26,6 +26,7 @@ std::string key_of(const PlanColumn& column) {
 
 ParallelView::ParallelView(GuiSession& session, QWidget* parent)
     : QWidget(parent), session_(session) {
+  setFocusPolicy(Qt::ClickFocus);
   setAttribute(Qt::WA_OpaquePaintEvent);
   setAccessibleName("Choices side by side");
   connect(&session, &GuiSession::rows_changed, this, [this] { load(); });
@@ -243,6 +244,14 @@ void ParallelView::mouseReleaseEvent(QMouseEvent* event) {
           std::max(place(brush_from_), place(brush_to_)));
   }
   update();
+}
+
+// Takes away the terms of all axes.
+void ParallelView::keyPressEvent(QKeyEvent* event) {
+  if (event->key() != Qt::Key_Escape) return QWidget::keyPressEvent(event);
+  std::vector<std::string> keys;
+  for (const PlanColumn& column : session_.columns()) keys.push_back(key_of(column));
+  session_.set_filter(filter_with(session_.filter(), keys, {}));
 }
 
 }  // namespace meshwright

@@ -80,4 +80,11 @@ GridLayout lay_out_grid(std::int64_t nodes, std::int64_t devices_of_node, int wi
   return best;
 }
 
+GridLayout enlarged(const GridLayout& layout, double factor) {
+  GridLayout larger = layout;
+  const double cell = std::min<double>(layout.cell * factor, std::max(layout.cell, kLargestCell));
+  larger.cell = std::max(1, static_cast<int>(cell));
+  return larger;
+}
+
 }  // namespace meshwright

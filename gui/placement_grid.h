@@ -44,7 +44,11 @@ struct GridLayout {
     return cell * static_cast<int>(devices_of_node) + (cell > 3 ? cell / 2 : 1);
   }
   int node_height() const { return cell + (cell > 12 ? 2 : cell > 3 ? 1 : 0); }
+  int width() const { return columns * node_width(); }
+  int height() const { return static_cast<int>((nodes + columns - 1) / columns) * node_height(); }
 };
 GridLayout lay_out_grid(std::int64_t nodes, std::int64_t devices_of_node, int width, int height);
+// The same with larger squares, as far as they can grow: every device keeps its place among others.
+GridLayout enlarged(const GridLayout& layout, double factor);
 
 }  // namespace meshwright

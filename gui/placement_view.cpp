@@ -6,6 +6,7 @@
 #include <QPainter>
 #include <QToolTip>
 #include <algorithm>
+#include <cmath>
 
 #include "gui/theme.h"
 
@@ -31,6 +32,8 @@ PlacementView::PlacementView(GuiSession& session, QWidget* parent)
 
 void PlacementView::load() {
   placement_.reset();
+  factor_ = 1;
+  first_ = {};
   if (const auto& detail = session_.detail()) {
     placement_ =
         placement_of(detail->plan, detail->prediction.represented, detail->asked->setting->cluster);
@@ -53,8 +56,18 @@ QRect PlacementView::plot() const {
 
 GridLayout PlacementView::grid() const {
   const QRect area = plot();
-  return lay_out_grid(static_cast<std::int64_t>(placement_->first_of_node.size()),
-                      placement_->widest_node, area.width(), area.height());
+  return enlarged(lay_out_grid(static_cast<std::int64_t>(placement_->first_of_node.size()),
+                               placement_->widest_node, area.width(), area.height()),
+                  factor_);
+}
+
+// Not beyond the edges.
+void PlacementView::look_at(const QPoint& first) {
+  if (!placement_) return;
+  const GridLayout layout = grid();
+  first_ = {std::clamp(first.x(), 0, std::max(0, layout.width() - plot().width())),
+            std::clamp(first.y(), 0, std::max(0, layout.height() - plot().height()))};
+  update();
 }
 
 QRect PlacementView::square_of(const GridLayout& grid, std::size_t device) const {
@@ -63,9 +76,9 @@ QRect PlacementView::square_of(const GridLayout& grid, std::size_t device) const
   const auto node = static_cast<int>(after - placement_->first_of_node.begin()) - 1;
   const auto inside = static_cast<int>(static_cast<std::int64_t>(device) -
                                        placement_->first_of_node[static_cast<std::size_t>(node)]);
-  const QRect area = plot();
-  const int x = area.left() + node % grid.columns * grid.node_width() + inside * grid.cell;
-  const int y = area.top() + node / grid.columns * grid.node_height();
+  const QPoint first = plot().topLeft() - first_;
+  const int x = first.x() + node % grid.columns * grid.node_width() + inside * grid.cell;
+  const int y = first.y() + node / grid.columns * grid.node_height();
   return {x, y, std::max(1, grid.cell - (grid.cell > 4 ? 1 : 0)),
           std::max(1, grid.cell - (grid.cell > 4 ? 1 : 0))};
 }
@@ -78,8 +91,11 @@ void PlacementView::paintEvent(QPaintEvent*) {
   const GridLayout layout = grid();
   const Report& report = session_.detail()->prediction.report;
   const std::string by = by_.currentText().toStdString();
+  const QRect area = plot();
+  painter.setClipRect(area.adjusted(layout.columns == 1 ? -kNodeNames : 0, 0, 0, 0));
   for (std::size_t device = 0; device < placement_->devices.size(); ++device) {
     const QRect square = square_of(layout, device);
+    if (!square.intersects(area)) continue;
     const auto shade = shade_of(*placement_, report, device, by);
     const QColor color = shade ? scale_color(*shade) : colors.stripe;
     painter.fillRect(square, color);
@@ -101,6 +117,7 @@ void PlacementView::paintEvent(QPaintEvent*) {
                        Qt::AlignVCenter | Qt::AlignRight, QString("node %1").arg(node));
     }
   }
+  painter.setClipping(false);
   // The scale, from least to most.
   const QRect bar(by_.geometry().right() + 44, 12,
                   std::max(20, std::min(120, width() - by_.width() - 130)), 10);
@@ -118,13 +135,13 @@ std::optional<std::size_t> PlacementView::device_at(const QPoint& point) const {
   if (!placement_) return std::nullopt;
   const GridLayout layout = grid();
   const QRect area = plot();
-  const int column = (point.x() - area.left()) / layout.node_width();
-  const int row = (point.y() - area.top()) / layout.node_height();
-  if (point.x() < area.left() || point.y() < area.top() || column >= layout.columns)
-    return std::nullopt;
+  if (!area.contains(point)) return std::nullopt;
+  const QPoint place = point - area.topLeft() + first_;
+  const int column = place.x() / layout.node_width(), row = place.y() / layout.node_height();
+  if (column >= layout.columns) return std::nullopt;
   const auto node = static_cast<std::size_t>(row * layout.columns + column);
   if (node >= placement_->first_of_node.size()) return std::nullopt;
-  const int inside = (point.x() - area.left() - column * layout.node_width()) / layout.cell;
+  const int inside = (place.x() - column * layout.node_width()) / layout.cell;
   const auto device = static_cast<std::size_t>(placement_->first_of_node[node] + inside);
   const bool last = node + 1 == placement_->first_of_node.size();
   const std::size_t end = last ? placement_->devices.size()
@@ -148,15 +165,50 @@ QString PlacementView::words_of(std::size_t device) const {
 }
 
 void PlacementView::mouseMoveEvent(QMouseEvent* event) {
+  if (dragged_ && (event->buttons() & (Qt::LeftButton | Qt::MiddleButton))) {
+    const QPoint by = *dragged_ - event->pos();
+    if (!moved_ && by.manhattanLength() < 5) return;
+    moved_ = true;
+    dragged_ = event->pos();
+    return look_at(first_ + by);
+  }
   const auto device = device_at(event->pos());
   if (!device) return QToolTip::hideText();
   QToolTip::showText(event->globalPosition().toPoint(), words_of(*device), this);
 }
 
 void PlacementView::mousePressEvent(QMouseEvent* event) {
-  const auto device = device_at(event->pos());
-  if (device && placement_->devices[*device].used)
-    session_.set_device(placement_->devices[*device].report);
+  dragged_ = event->pos();
+  moved_ = false;
 }
+
+void PlacementView::mouseReleaseEvent(QMouseEvent* event) {
+  const auto device = device_at(event->pos());
+  if (!moved_ && device && placement_->devices[*device].used)
+    session_.set_device(placement_->devices[*device].report);
+  dragged_.reset();
+}
+
+// All of it again.
+void PlacementView::mouseDoubleClickEvent(QMouseEvent*) {
+  factor_ = 1;
+  look_at({});
+}
+
+// What is under the pointer stays there.
+void PlacementView::wheelEvent(QWheelEvent* event) {
+  event->accept();
+  if (!placement_) return;
+  constexpr double kMost = 64;
+  const GridLayout before = grid();
+  factor_ = std::clamp(factor_ * std::pow(1.25, event->angleDelta().y() / 120.0), 1.0, kMost);
+  const GridLayout after = grid();
+  const QPoint at = event->position().toPoint() - plot().topLeft(), was = first_ + at;
+  look_at(QPoint(was.x() * after.node_width() / before.node_width(),
+                 was.y() * after.node_height() / before.node_height()) -
+          at);
+}
+
+void PlacementView::resizeEvent(QResizeEvent*) { look_at(first_); }
 
 }  // namespace meshwright

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <QComboBox>
+#include <QPoint>
 #include <QWidget>
 #include <optional>
 
@@ -18,11 +19,16 @@ class PlacementView : public QWidget {
   void paintEvent(QPaintEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void load();
   QRect plot() const;
   GridLayout grid() const;
+  void look_at(const QPoint& first);
   QRect square_of(const GridLayout& grid, std::size_t device) const;
   std::optional<std::size_t> device_at(const QPoint& point) const;
   QString words_of(std::size_t device) const;
@@ -30,6 +36,10 @@ class PlacementView : public QWidget {
   GuiSession& session_;
   QComboBox by_;
   std::optional<PlacementMap> placement_;
+  double factor_ = 1;              // of the squares
+  QPoint first_;                   // of the picture, that is seen
+  std::optional<QPoint> dragged_;  // from where
+  bool moved_ = false;
 };
 
 }  // namespace meshwright

@@ -14,7 +14,7 @@ std::shared_ptr<PlanDetail> played(std::shared_ptr<const AskedSearch> asked, std
   detail->prediction = predict(detail->plan, asked->setting->setting);
   detail->asked = std::move(asked);
   const Prediction& prediction = detail->prediction;
-  detail->lanes = lanes_of(prediction.represented.programs, prediction.timeline);
+  detail->lanes = lanes_of(prediction.represented, prediction.timeline);
   detail->step = predicted_step(detail->name, prediction);
   return detail;
 }

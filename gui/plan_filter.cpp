@@ -165,6 +165,26 @@ PlanFilter parse_filter(std::string_view text) {
   return filter;
 }
 
+std::string filter_with(const PlanFilter& filter, const std::vector<std::string>& keys,
+                        const std::vector<FilterTerm>& terms) {
+  std::string text;
+  const auto add = [&](const FilterTerm& term) {
+    if (!text.empty()) text += ' ';
+    text += to_text(term);
+  };
+  for (const FilterTerm& term : filter.terms) {
+    if (std::ranges::find(keys, term.key) == keys.end()) add(term);
+  }
+  for (const FilterTerm& term : terms) add(term);
+  return text;
+}
+
+std::string filter_without(const PlanFilter& filter, const FilterTerm& term) {
+  PlanFilter rest = filter;
+  std::erase(rest.terms, term);
+  return filter_with(rest, {}, {});
+}
+
 bool matches(const PlanRow& row, const FilterTerm& term, Bytes limit) {
   if (const FigureKey* key = figure_key(term.key)) {
     const auto left = number_of(row, key->figure, limit), right = number_in(term.value);

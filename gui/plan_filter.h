@@ -30,6 +30,12 @@ struct PlanFilter {
 };
 PlanFilter parse_filter(std::string_view text);
 
+// A filter without the terms of these keys, and with others instead: what brushes write.
+std::string filter_with(const PlanFilter& filter, const std::vector<std::string>& keys,
+                        const std::vector<FilterTerm>& terms);
+// A filter without a term.
+std::string filter_without(const PlanFilter& filter, const FilterTerm& term);
+
 bool matches(const PlanRow& row, const FilterTerm& term, Bytes limit);
 
 // A column to sort by, and which way; none: best first.

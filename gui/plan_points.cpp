@@ -7,13 +7,12 @@ namespace {
 
 constexpr double kBytesOfGiB = 1024.0 * 1024 * 1024;
 
-void find_extent(PlanPoints& points, const std::vector<PlanRow>& rows, double limit) {
-  const bool any = std::ranges::any_of(
-      points.points, [&](const PlanPoints::Point& point) { return rows[point.row].simulated; });
+void find_extent(PlanPoints& points, double limit) {
+  const bool any = std::ranges::any_of(points.points, &PlanPoints::Point::simulated);
   double memory = limit, least = 0, most = 0;
   bool first = true;
   for (const PlanPoints::Point& point : points.points) {
-    if (any && !rows[point.row].simulated) continue;
+    if (any && !point.simulated) continue;
     memory = std::max(memory, std::min(point.memory, 2 * limit));
     least = first ? point.tokens : std::min(least, point.tokens);
     most = std::max(most, point.tokens);
@@ -36,13 +35,13 @@ PlanPoints points_of(const std::vector<PlanRow>& rows, const std::vector<std::ui
       const PlanRow& plan = rows[*row];
       if (plan.simulated != simulated || plan.tokens_per_s <= 0) continue;
       const PlanPoints::Point point{static_cast<double>(plan.needed.value()) / kBytesOfGiB,
-                                    plan.tokens_per_s, *row};
+                                    plan.tokens_per_s, *row, plan.fate, plan.simulated};
       result.points.push_back(point);
       if (plan.on_front) result.front.push_back(point);
     }
   }
   std::ranges::sort(result.front, {}, &PlanPoints::Point::memory);
-  find_extent(result, rows, static_cast<double>(limit.value()) / kBytesOfGiB);
+  find_extent(result, static_cast<double>(limit.value()) / kBytesOfGiB);
   return result;
 }
 

@@ -25,6 +25,8 @@ struct PlanPoints {
   struct Point {
     double memory = 0, tokens = 0;
     std::uint32_t row = 0;
+    Fate fate = Fate::Open;
+    bool simulated = false;
   };
   std::vector<Point> points;  // of the rows that are shown, those that only have bounds first
   std::vector<Point> front;   // from least memory on

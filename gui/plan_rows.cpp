@@ -126,6 +126,13 @@ PlanRow row_of(const PlanChoices& choices, const Report& report) {
           .tokens_per_s = report.tokens_per_s};
 }
 
+std::optional<std::uint32_t> row_with(const std::vector<PlanRow>& rows,
+                                      const PlanChoices& choices) {
+  const auto found = std::ranges::find(rows, choices, &PlanRow::choices);
+  if (found == rows.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - rows.begin());
+}
+
 void mark_front(std::vector<PlanRow>& rows) {
   std::vector<PlanRow*> fitting;
   for (PlanRow& row : rows) {
@@ -143,7 +150,7 @@ void mark_front(std::vector<PlanRow>& rows) {
   }
 }
 
-std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows) {
+std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows, bool every) {
   constexpr std::size_t kMostLooked = 1000;
   std::vector<PlanColumn> columns = {{PlanFigure::Rank, "#", ""},
                                      {PlanFigure::Fits, "Fits", "", false},
@@ -154,7 +161,12 @@ std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows) {
   for (const PlanRow& row : rows) {
     if ((!any || row.simulated) && looked.size() < kMostLooked) looked.push_back(row.choices);
   }
-  const auto names = looked.empty() ? std::vector<std::string>() : choice_columns(looked, {}).names;
+  std::vector<std::string> names;
+  if (!looked.empty() && every) {
+    for (const auto& [name, value] : every_choice(looked.front())) names.push_back(name);
+  } else if (!looked.empty()) {
+    names = choice_columns(looked, {}).names;
+  }
   for (const std::string& name : names) {
     const bool number = number_of(looked.front(), name).has_value();
     columns.push_back({PlanFigure::Choice, name, name, number});

@@ -36,6 +36,9 @@ std::vector<PlanRow> rows_of(std::span<const Candidate> candidates,
 // Of a plan that was simulated by itself.
 PlanRow row_of(const PlanChoices& choices, const Report& report);
 
+// The row of these choices; none: there is none.
+std::optional<std::uint32_t> row_with(const std::vector<PlanRow>& rows, const PlanChoices& choices);
+
 // Marks the rows that fit and that no other beats in time and memory, and unmarks the others.
 void mark_front(std::vector<PlanRow>& rows);
 
@@ -50,8 +53,7 @@ struct PlanColumn {
   bool number = true;  // shown to the right
 };
 // How fast and how large, the keys in which rows differ, and further figures; only simulated rows
-// count where there are any.
-std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows);
+std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows, bool every_choice = false);
 
 // The value that a column has for a row, to sort by: numbers ascend, texts do by their letters.
 // None: the row has no such value.

@@ -3,6 +3,7 @@
 #include <QBrush>
 #include <QFont>
 
+#include "gui/found_tasks.h"
 #include "gui/theme.h"
 
 namespace meshwright {
@@ -27,6 +28,7 @@ PlansModel::PlansModel(GuiSession& session, QObject* parent)
 }
 
 void PlansModel::reset() {
+  find_again();
   beginResetModel();
   endResetModel();
 }
@@ -70,6 +72,7 @@ QVariant PlansModel::data(const QModelIndex& index, int role) const {
     case Qt::TextAlignmentRole:
       return static_cast<int>((column.number ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
     case Qt::ForegroundRole:
+      if (is_dim(row)) return QBrush(colors.grid);
       return plan.fate == Fate::Simulated ? QVariant() : QVariant(QBrush(colors.dim));
     case Qt::FontRole: {
       QFont font;
@@ -82,6 +85,34 @@ QVariant PlansModel::data(const QModelIndex& index, int role) const {
     default:
       return {};
   }
+}
+
+bool PlansModel::is_dim(std::uint32_t row) const {
+  return !letters_.empty() && !std::ranges::binary_search(matches_, row);
+}
+
+void PlansModel::find(const std::string& letters) {
+  letters_ = letters;
+  find_again();
+  repaint_marks();
+}
+
+void PlansModel::find_again() {
+  matches_.clear();
+  if (letters_.empty()) return;
+  for (std::uint32_t row = 0; row < session_.rows().size(); ++row) {
+    const PlanRow& plan = session_.rows()[row];
+    if (contains_letters(to_text(plan.choices), letters_)) matches_.push_back(row);
+  }
+}
+
+std::vector<int> PlansModel::matching_lines() const {
+  std::vector<int> lines;
+  if (matches_.empty()) return lines;
+  for (int line = 0; line < rowCount(); ++line) {
+    if (!is_dim(row_at(line))) lines.push_back(line);
+  }
+  return lines;
 }
 
 QVariant PlansModel::headerData(int section, Qt::Orientation orientation, int role) const {

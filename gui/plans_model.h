@@ -26,10 +26,18 @@ class PlansModel : public QAbstractTableModel {
   void reset();
   void repaint_marks();
 
+  // Dims all plans whose short form lacks these letters; empty: none.
+  void find(const std::string& letters);
+  std::vector<int> matching_lines() const;
+
  private:
+  bool is_dim(std::uint32_t row) const;
+  void find_again();
   QVariant text_of(std::uint32_t row, int line, const PlanColumn& column) const;
 
   GuiSession& session_;
+  std::string letters_;                 // that are looked for
+  std::vector<std::uint32_t> matches_;  // rows, ascending
 };
 
 // The rows that are shown, with all columns, as text: separated by tabs to paste, or as CSV.

@@ -4,6 +4,7 @@
 #include <QGuiApplication>
 #include <QHeaderView>
 #include <QKeyEvent>
+#include <QMenu>
 #include <QTimer>
 #include <QVBoxLayout>
 
@@ -15,11 +16,17 @@ constexpr int kTypingPause = 150;  // milliseconds; a term half typed would empt
 }  // namespace
 
 PlansView::PlansView(GuiSession& session, QWidget* parent)
-    : QWidget(parent), session_(session), model_(session, this), filter_(this), table_(this) {
+    : QWidget(parent),
+      session_(session),
+      model_(session, this),
+      filter_(this),
+      chips_(session, this),
+      table_(this) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(4);
   layout->addWidget(&filter_);
+  layout->addWidget(&chips_);
   layout->addWidget(&table_);
   filter_.setPlaceholderText("Filter:  tp<=4  mem<70  sched=1f1b  fits=yes      ( / )");
   filter_.setClearButtonEnabled(true);
@@ -35,6 +42,7 @@ PlansView::PlansView(GuiSession& session, QWidget* parent)
     const QString text = QString::fromStdString(session_.filter_text());
     if (!filter_.hasFocus() && filter_.text() != text) filter_.setText(text);
     show_selection();
+    find_lines();
   });
   table_.setModel(&model_);
   table_.setAccessibleName("Plans");
@@ -50,6 +58,12 @@ PlansView::PlansView(GuiSession& session, QWidget* parent)
   table_.verticalHeader()->hide();
   table_.verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
   table_.installEventFilter(this);
+  table_.setContextMenuPolicy(Qt::CustomContextMenu);
+  table_.horizontalHeader()->setContextMenuPolicy(Qt::CustomContextMenu);
+  connect(&table_, &QTableView::customContextMenuRequested, this,
+          [this](const QPoint& place) { show_menu(place, false); });
+  connect(table_.horizontalHeader(), &QHeaderView::customContextMenuRequested, this,
+          [this](const QPoint& place) { show_menu(place, true); });
   session_.set_order({});
   connect(table_.selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& current) {
@@ -58,6 +72,7 @@ PlansView::PlansView(GuiSession& session, QWidget* parent)
   connect(&session, &GuiSession::rows_changed, this, [this] {
     fit_columns();
     show_selection();
+    find_lines();
   });
   connect(&session, &GuiSession::selection_changed, this, [this] { show_selection(); });
   setFocusProxy(&table_);
@@ -103,6 +118,44 @@ void PlansView::show_selection() {
 
 void PlansView::copy_rows() {
   QGuiApplication::clipboard()->setText(QString::fromStdString(rows_text(session_, false)));
+}
+
+void PlansView::find(const std::string& letters) {
+  model_.find(letters);
+  find_lines();
+}
+
+void PlansView::find_lines() {
+  matches_ = model_.matching_lines();
+  if (matches_changed) matches_changed();
+}
+
+void PlansView::show_match(std::size_t index) {
+  if (index < matches_.size()) session_.select(model_.row_at(matches_[index]));
+}
+
+void PlansView::show_menu(const QPoint& place, bool of_columns) {
+  // Not modal: it goes away by itself.
+  auto* menu = new QMenu(this);
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  const QModelIndex line = of_columns ? QModelIndex() : table_.indexAt(place);
+  if (line.isValid()) {
+    const std::uint32_t row = model_.row_at(line.row());
+    const QString plan = QString::fromStdString(to_text(session_.rows()[row].choices));
+    menu->addAction("Mark for comparison, or not", this,
+                    [this, row] { session_.toggle_mark(row); });
+    menu->addAction("Copy the plan", this, [plan] { QGuiApplication::clipboard()->setText(plan); });
+  }
+  menu->addAction("Copy as command line", this, [this] {
+    QGuiApplication::clipboard()->setText(
+        QString::fromStdString(command_line_of(session_.inputs())));
+  });
+  menu->addAction("Copy the table", this, [this] { copy_rows(); });
+  QAction* every = menu->addAction("A column for every choice", this,
+                                   [this] { session_.set_every_column(!session_.every_column()); });
+  every->setCheckable(true);
+  every->setChecked(session_.every_column());
+  menu->popup(table_.viewport()->mapToGlobal(place));
 }
 
 bool PlansView::eventFilter(QObject* watched, QEvent* event) {

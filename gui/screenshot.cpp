@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <QBuffer>
 #include <QCoreApplication>
 #include <QEventLoop>
 #include <QPixmap>
 #include <QSvgGenerator>
+#include <QTimer>
+#include <algorithm>
 #include <charconv>
+#include <iostream>
 
 #include "cli/session.h"
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
+#include "gui/cluster_view.h"
 
 namespace meshwright {
 namespace {
@@ -39,17 +44,38 @@ void wait_until_idle(GuiSession& session) {
   loop.exec();
 }
 
-// Of what there is to compare, in the order of the table.
-void mark_first_plans(GuiSession& session) {
+// Of what there is to compare, in the order of the table: plans that were named, or the first two.
+void mark_first_plans(GuiSession& session, bool named) {
+  const std::size_t most = named ? 4 : 2;
   for (const std::uint32_t row : session.visible()) {
-    if (session.marked().size() == 2 || !session.rows()[row].simulated) return;
-    session.toggle_mark(row);
+    if (session.marked().size() >= most || !session.rows()[row].simulated) return;
+    if (std::ranges::count(session.marked(), row) == 0) session.toggle_mark(row);
   }
 }
 
 void require_no_problem(const GuiSession& session) {
-  if (!session.problem().empty()) throw UsageError(session.problem());
+  if (session.problem().empty()) return;
+  throw EndedWith(session.problem_code(), session.problem().c_str());
 }
+
+// Says every few seconds that there is work, where somebody may wait for it.
+class WaitingWords {
+ public:
+  explicit WaitingWords(const GuiSession& session) {
+    if (::isatty(STDERR_FILENO) == 0) return;
+    QObject::connect(&timer_, &QTimer::timeout, [&session] {
+      std::cerr << "meshwright-gui: "
+                << (session.search().running
+                        ? fmt::format("searching, {} plans so far", session.rows().size())
+                        : std::string("at work"))
+                << '\n';
+    });
+    timer_.start(2000);
+  }
+
+ private:
+  QTimer timer_;
+};
 
 }  // namespace
 
@@ -79,11 +105,14 @@ void take_screenshot(GuiSession& session, MainWindow& window, const GuiOptions& 
   }
   window.resize(size);
   window.show();
+  const WaitingWords words(session);
   wait_until_idle(session);
   require_no_problem(session);
-  if (!session.detail()) session.start_search();
+  const bool named = session.detail() != nullptr;
+  if (!named) session.start_search();
   wait_until_idle(session);
-  if (options.view == "compare") mark_first_plans(session);
+  if (options.view == "compare") mark_first_plans(session, named);
+  if (options.view == "cluster") static_cast<ClusterView*>(window.view("cluster"))->compare_runs();
   wait_until_idle(session);
   require_no_problem(session);
   window.resize(size);

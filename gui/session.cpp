@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
-#include "cli/search_view.h"
 #include "costmodel/base/input_error.h"
 
 namespace meshwright {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr auto kBatchEvery = std::chrono::milliseconds(120);
-constexpr std::size_t kMostCompared = 4;
-constexpr Bytes kLargestTrace = 1_GiB;
 
 Bytes limit_of(const AskedSearch& asked) {
   Bytes limit;
@@ -23,59 +18,6 @@ Bytes limit_of(const AskedSearch& asked) {
   return limit;
 }
 
-SearchState state_of(const SearchProgress& now) {
-  SearchState state{.running = true, .counts = now.counts, .best = now.best};
-  if (now.best) state.gap = std::max(0.0, 1 - now.bound / *now.best);
-  return state;
-}
-
-std::optional<std::uint32_t> find_row(const std::vector<PlanRow>& rows,
-                                      const PlanChoices& choices) {
-  const auto found = std::ranges::find(rows, choices, &PlanRow::choices);
-  if (found == rows.end()) return std::nullopt;
-  return static_cast<std::uint32_t>(found - rows.begin());
-}
-
-// A search that hands over what is new every now and then, not with every plan.
-class SearchRun {
- public:
-  using Take = std::function<void(std::vector<PlanRow>, SearchState)>;
-  SearchRun(const AskedSearch& asked, Take more) : asked_(asked), more_(std::move(more)) {}
-
-  SearchResult run(std::stop_token stop) {
-    return search(
-        asked_.question, asked_.setting->setting, [&](const SearchProgress& now) { look(now); },
-        std::move(stop));
-  }
-
- private:
-  void look(const SearchProgress& now) {
-    const auto time = Clock::now();
-    if (time - last_ < kBatchEvery) return;
-    last_ = time;
-    more_(rows_of(now.candidates.subspan(seen_), now.plans, asked_.question.batch), state_of(now));
-    seen_ = now.candidates.size();
-  }
-
-  const AskedSearch& asked_;
-  Take more_;
-  std::size_t seen_ = 0;
-  Clock::time_point last_ = Clock::now();
-};
-
-SearchState final_state(const AskedSearch& asked, const SearchResult& result, bool stopped) {
-  SearchState state{.counts = result.counts, .gap = result.gap, .complete = result.complete};
-  if (!result.plans.empty()) state.best = result.plans.front().report.step;
-  state.nearest = result.nearest;
-  SearchAnswer answer{.result = result, .stopped = stopped && !result.complete};
-  // As many as the command line lists.
-  if (answer.result.plans.size() > 10) answer.result.plans.resize(10);
-  state.text = search_text(
-      {*asked.setting, asked.question, asked.search_options.objective, asked.budget, false, false},
-      answer);
-  return state;
-}
-
 }  // namespace
 
 GuiSession::GuiSession(std::filesystem::path data)
@@ -84,7 +26,10 @@ GuiSession::GuiSession(std::filesystem::path data)
       detail_job_(*this, [this] { settle(); }),
       knobs_job_(*this, [this] { settle(); }),
       compare_job_(*this, [this] { settle(); }),
-      trace_job_(*this, [this] { settle(); }) {
+      trace_job_(*this, [this] { settle(); }),
+      range_job_(*this, [this] { settle(); }),
+      find_job_(*this, [this] { settle(); }),
+      runs_job_(*this, [this] { settle(); }) {
   history_ = History<Look>(look());
 }
 
@@ -99,7 +44,7 @@ void GuiSession::set_inputs(Inputs inputs) {
 
 bool GuiSession::idle() const {
   return !search_job_.busy() && !detail_job_.busy() && !knobs_job_.busy() && !compare_job_.busy() &&
-         !trace_job_.busy();
+         !trace_job_.busy() && !range_job_.busy() && !find_job_.busy() && !runs_job_.busy();
 }
 
 void GuiSession::settle() {
@@ -107,11 +52,12 @@ void GuiSession::settle() {
 }
 
 Job::Failed GuiSession::reporter() {
-  return [this](const std::string& message) { report_problem(message); };
+  return [this](const Ending& ending) { report_problem(ending.message, ending.code); };
 }
 
-void GuiSession::report_problem(const std::string& text) {
+void GuiSession::report_problem(const std::string& text, ExitCode code) {
   problem_ = text;
+  problem_code_ = code;
   Q_EMIT problem_changed();
 }
 
@@ -134,10 +80,10 @@ void GuiSession::start_search() {
         const SearchState state = final_state(*asked, result, stop.stop_requested());
         return [this, rows = std::move(rows), state] { take_result(rows, state); };
       },
-      [this](const std::string& message) {
+      [this](const Ending& ending) {
         search_.running = false;
         Q_EMIT search_changed();
-        report_problem(message);
+        report_problem(ending.message, ending.code);
       });
 }
 
@@ -146,6 +92,7 @@ void GuiSession::stop_search() { search_job_.stop(); }
 void GuiSession::take_asked(std::shared_ptr<const AskedSearch> asked) {
   asked_ = std::move(asked);
   limit_ = limit_of(*asked_);
+  for (const std::uint32_t row : marked_) kept_marks_.push_back(rows_[row].choices);
   rows_.clear();
   marked_.clear();
   compared_.clear();
@@ -169,18 +116,18 @@ void GuiSession::take_more(std::vector<PlanRow> more, const SearchState& state) 
 void GuiSession::take_result(std::vector<PlanRow> rows, const SearchState& state) {
   std::optional<PlanChoices> selected;
   if (selected_ && !followed_) selected = rows_[*selected_].choices;
-  std::vector<PlanChoices> marked;
-  for (const std::uint32_t row : marked_) marked.push_back(rows_[row].choices);
+  for (const std::uint32_t row : marked_) kept_marks_.push_back(rows_[row].choices);
   const auto started = search_.started;
   search_ = state;
   search_.started = started;
   rows_ = std::move(rows);
   mark_front(rows_);
   marked_.clear();
-  for (const PlanChoices& choices : marked) {
-    if (const auto row = find_row(rows_, choices)) marked_.push_back(*row);
+  for (const PlanChoices& choices : kept_marks_) {
+    if (const auto row = row_with(rows_, choices)) add_mark(*row);
   }
-  selected_ = selected ? find_row(rows_, *selected) : std::nullopt;
+  kept_marks_.clear();
+  selected_ = selected ? row_with(rows_, *selected) : std::nullopt;
   show_rows();
   if (!selected_ && !visible_.empty() && rows_[visible_.front()].simulated) {
     selected_ = visible_.front();
@@ -188,13 +135,20 @@ void GuiSession::take_result(std::vector<PlanRow> rows, const SearchState& state
   }
   Q_EMIT selection_changed();
   Q_EMIT marks_changed();
+  if (!marked_.empty()) load_compared();
   Q_EMIT search_changed();
 }
 
 void GuiSession::show_rows() {
-  columns_ = plan_columns(rows_);
+  columns_ = plan_columns(rows_, every_column_);
   visible_ = visible_rows(rows_, filter_, order_, limit_);
   Q_EMIT rows_changed();
+}
+
+void GuiSession::set_every_column(bool every) {
+  if (every == every_column_) return;
+  every_column_ = every;
+  show_rows();
 }
 
 void GuiSession::set_filter(const std::string& text) {
@@ -237,18 +191,21 @@ void GuiSession::take_detail(std::shared_ptr<const PlanDetail> detail) {
   knobs_.reset();
   device_ = detail_->prediction.report.fullest_device;
   moment_ = detail_->prediction.report.fullest().peak_time;
+  if (range_ && range_->predicted) set_range(std::nullopt);
   Q_EMIT detail_changed();
   Q_EMIT knobs_changed();
   Q_EMIT time_changed();
   load_knobs();
+  find_again();
 }
 
 void GuiSession::load_knobs() {
   if (!detail_->choices) return knobs_job_.cancel();
   knobs_job_.start(
-      [this, detail = detail_](const std::stop_token&, const Job::Deliver&) {
-        auto knobs = std::make_shared<const std::vector<KnobPrice>>(knob_prices(
-            *detail->choices, detail->asked->question.batch, detail->asked->setting->setting));
+      [this, detail = detail_](const std::stop_token& stop, const Job::Deliver&) {
+        auto knobs = std::make_shared<const std::vector<KnobPrice>>(
+            knob_prices(*detail->choices, detail->asked->question.batch,
+                        detail->asked->setting->setting, stop));
         return [this, knobs] {
           knobs_ = knobs;
           Q_EMIT knobs_changed();
@@ -257,9 +214,9 @@ void GuiSession::load_knobs() {
       reporter());
 }
 
-void GuiSession::try_plan(const std::string& name) {
+void GuiSession::try_plan(const std::string& name, bool mark) {
   report_problem("");
-  to_try_.push_back(name);
+  to_try_.push_back({name, mark});
   if (to_try_.size() == 1) try_next();
 }
 
@@ -270,26 +227,26 @@ void GuiSession::try_next() {
     try_next();
   };
   detail_job_.start(
-      [this, inputs = inputs_, session = session_, known = asked_, name = to_try_.front(), after](
+      [this, inputs = inputs_, session = session_, known = asked_, plan = to_try_.front(), after](
           const std::stop_token&, const Job::Deliver&) {
         const bool same = known && known->inputs == inputs;
         const auto asked = same ? known : std::make_shared<const AskedSearch>(inputs, session);
-        return [this, detail = detail_of(asked, name), after] {
-          take_tried(detail);
+        return [this, detail = detail_of(asked, plan.name), mark = plan.mark, after] {
+          take_tried(detail, mark);
           after();
         };
       },
-      [this, after](const std::string& message) {
-        report_problem(message);
+      [this, after](const Ending& ending) {
+        report_problem(ending.message, ending.code);
         after();
       });
 }
 
-void GuiSession::take_tried(const std::shared_ptr<const PlanDetail>& detail) {
+void GuiSession::take_tried(const std::shared_ptr<const PlanDetail>& detail, bool mark) {
   if (detail->asked != asked_) take_asked(detail->asked);
   if (!detail->choices) return take_detail(detail);
   const PlanRow row = row_of(*detail->choices, detail->prediction.report);
-  auto place = find_row(rows_, row.choices);
+  auto place = row_with(rows_, row.choices);
   if (place) {
     rows_[*place] = row;
   } else {
@@ -301,59 +258,12 @@ void GuiSession::take_tried(const std::shared_ptr<const PlanDetail>& detail) {
   followed_ = false;
   selected_ = place;
   Q_EMIT selection_changed();
-  take_detail(detail);
-}
-
-void GuiSession::open_trace(const std::string& file) {
-  trace_job_.start(
-      [this, file](const std::stop_token&, const Job::Deliver&) {
-        auto traced = std::make_shared<TracedStep>();
-        traced->name = file;
-        traced->trace = read_trace(JsonInput::read(file, kLargestTrace));
-        traced->lanes = lanes_of(traced->trace);
-        return [this, traced] {
-          traced_ = traced;
-          if (!detail_) time_ = {0, std::max<std::int64_t>(1, traced_->lanes.end)};
-          Q_EMIT traced_changed();
-          Q_EMIT time_changed();
-        };
-      },
-      reporter());
-}
-
-void GuiSession::toggle_mark(std::uint32_t row) {
-  const auto found = std::ranges::find(marked_, row);
-  if (found != marked_.end()) {
-    marked_.erase(found);
-  } else if (marked_.size() == kMostCompared) {
-    return report_problem("four plans are compared at most: take a mark away first");
-  } else {
-    marked_.push_back(row);
+  if (mark) {
+    add_mark(*place);
+    Q_EMIT marks_changed();
+    load_compared();
   }
-  remember();
-  Q_EMIT marks_changed();
-  load_compared();
-}
-
-void GuiSession::load_compared() {
-  std::vector<PlanChoices> choices;
-  for (const std::uint32_t row : marked_) choices.push_back(rows_[row].choices);
-  compare_job_.start(
-      [this, asked = asked_, choices, known = compared_](const std::stop_token& stop,
-                                                         const Job::Deliver&) {
-        std::vector<std::shared_ptr<const PlanDetail>> details;
-        for (const PlanChoices& one : choices) {
-          const auto same = [&](const auto& detail) { return detail->choices == one; };
-          const auto found = std::ranges::find_if(known, same);
-          if (stop.stop_requested()) break;
-          details.push_back(found != known.end() ? *found : detail_of(asked, one));
-        }
-        return [this, details] {
-          compared_ = details;
-          Q_EMIT compared_changed();
-        };
-      },
-      reporter());
+  take_detail(detail);
 }
 
 void GuiSession::set_time(TimeAxis time) {
@@ -377,44 +287,11 @@ void GuiSession::set_device(std::size_t device) {
   Q_EMIT device_changed();
 }
 
-void GuiSession::set_moment(Seconds moment) {
+void GuiSession::choose_moment(Seconds moment) {
   moment_ = moment;
   Q_EMIT device_changed();
+  Q_EMIT moment_chosen();
 }
-
-Look GuiSession::look() const {
-  Look look{inputs_, filter_text_, {}, time_};
-  for (const std::uint32_t row : marked_) look.marked.push_back(rows_[row].choices);
-  return look;
-}
-
-void GuiSession::remember() {
-  if (!going_back_) history_.record(look(), Clock::now());
-}
-
-// Marks of plans that are not there any more are left out.
-void GuiSession::go_to(const Look* look) {
-  if (!look) return;
-  const Look wanted = *look;
-  going_back_ = true;
-  set_inputs(wanted.inputs);
-  set_filter(wanted.filter);
-  set_time(wanted.time);
-  std::vector<std::uint32_t> marked;
-  for (const PlanChoices& choices : wanted.marked) {
-    if (const auto row = find_row(rows_, choices)) marked.push_back(*row);
-  }
-  if (marked != marked_) {
-    marked_ = marked;
-    Q_EMIT marks_changed();
-    load_compared();
-  }
-  going_back_ = false;
-}
-
-void GuiSession::undo() { go_to(history_.undo()); }
-
-void GuiSession::redo() { go_to(history_.redo()); }
 
 void GuiSession::set_dark(bool dark) {
   if (dark == dark_) return;

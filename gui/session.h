@@ -1,7 +1,6 @@
 #pragma once
 
 #include <QObject>
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -9,17 +8,21 @@
 #include <vector>
 
 #include "cli/compared_step.h"
-#include "cli/search_view.h"
 #include "gui/asked_search.h"
+#include "gui/found_tasks.h"
 #include "gui/history.h"
 #include "gui/jobs.h"
 #include "gui/plan_detail.h"
 #include "gui/plan_filter.h"
 #include "gui/plan_rows.h"
+#include "gui/search_run.h"
+#include "gui/session_file.h"
 #include "gui/time_axis.h"
 #include "gui/timeline_lanes.h"
 #include "simulator/report/knob_prices.h"
 #include "simulator/report/predict.h"
+#include "simulator/report/trace_parts.h"
+#include "simulator/validation/validation.h"
 
 namespace meshwright {
 
@@ -30,16 +33,20 @@ struct TracedStep {
   TimelineLanes lanes;
 };
 
-// How a search goes, or went.
-struct SearchState {
-  bool running = false;
-  SearchCounts counts;
-  std::optional<Seconds> best;
-  double gap = 1;         // that the best is from the best possible, at most
-  bool complete = false;  // the gap asked for is proven
-  std::string text;       // what `meshwright plan` prints of the answer
-  std::optional<Nearest> nearest;
-  std::chrono::steady_clock::time_point started;
+// A stretch of time of a device that is looked at by itself.
+struct TimeRange {
+  bool predicted = true;   // else of the trace
+  std::size_t device = 0;  // of TimelineLanes::devices
+  std::int64_t from = 0, to = 0;
+  friend bool operator==(const TimeRange&, const TimeRange&) = default;
+};
+
+// How predictions of published runs compare with what was measured, as far as it is known.
+struct RunsCompared {
+  std::string device;              // runs on it are looked at; empty: on any
+  std::vector<RunOutcome> runs;    // with a measured step
+  std::size_t all = 0;             // that there are to be
+  std::optional<Accuracy> scored;  // of `runs`
 };
 
 // What a person can undo: not what was computed.
@@ -47,6 +54,7 @@ struct Look {
   Inputs inputs;
   std::string filter;
   std::vector<PlanChoices> marked;
+  std::vector<std::string> pinned;
   TimeAxis time;
   friend bool operator==(const Look&, const Look&) = default;
 };
@@ -72,6 +80,9 @@ class GuiSession : public QObject {
 
   const std::vector<PlanRow>& rows() const { return rows_; }
   const std::vector<PlanColumn>& columns() const { return columns_; }
+  // Whether choices that are the same for all plans have a column too.
+  bool every_column() const { return every_column_; }
+  void set_every_column(bool every);
   // Memory of a device, as far as plans may use it.
   Bytes limit() const { return limit_; }
 
@@ -90,7 +101,7 @@ class GuiSession : public QObject {
   const std::shared_ptr<const std::vector<KnobPrice>>& knobs() const { return knobs_; }
   // Plays a plan that no search found, after others that were asked for before: a short form, which
   // becomes a row, or a file.
-  void try_plan(const std::string& name);
+  void try_plan(const std::string& name, bool mark = false);
 
   // None: no trace is open.
   const std::shared_ptr<const TracedStep>& traced() const { return traced_; }
@@ -103,6 +114,33 @@ class GuiSession : public QObject {
 
   const TimeAxis& time() const { return time_; }
   void set_time(TimeAxis time);
+  // None: nothing is measured.
+  const std::optional<TimeRange>& range() const { return range_; }
+  void set_range(std::optional<TimeRange> range);
+  // What its device does in it; none: still being added up.
+  const std::shared_ptr<const std::vector<KindTime>>& range_times() const { return range_times_; }
+
+  // Lanes that stay at the top, as lane_name has them.
+  const std::vector<std::string>& pinned() const { return pinned_; }
+  void toggle_pin(const std::string& lane);
+
+  // Looks for tasks by their names; empty: for none.
+  void find_tasks(const std::string& letters);
+  const std::shared_ptr<const FoundTasks>& found() const { return found_; }
+
+  // Predicts published runs on a device, or on any.
+  void compare_runs(const std::string& device);
+  void stop_comparing_runs();
+  bool comparing_runs() const { return runs_job_.busy(); }
+  const RunsCompared& runs() const { return runs_; }
+
+  // Names of files that were opened, the last one first.
+  const std::vector<std::string>& recent() const { return recent_; }
+  void add_recent(const std::string& name);
+
+  // What is there again the next time, but for the window's own.
+  SavedSession saved() const;
+  void restore(const SavedSession& session);
 
   // A task of the prediction, or of the trace.
   TracedTask task_named(bool predicted, std::size_t device, std::uint32_t task) const;
@@ -111,7 +149,8 @@ class GuiSession : public QObject {
   std::size_t device() const { return device_; }
   void set_device(std::size_t device);
   Seconds moment() const { return moment_; }
-  void set_moment(Seconds moment);
+  // Emits moment_chosen besides.
+  void choose_moment(Seconds moment);
 
   bool dark() const { return dark_; }
   void set_dark(bool dark);
@@ -121,7 +160,8 @@ class GuiSession : public QObject {
 
   // What went wrong last, as the command line says it; empty: nothing.
   const std::string& problem() const { return problem_; }
-  void report_problem(const std::string& text);
+  ExitCode problem_code() const { return problem_code_; }
+  void report_problem(const std::string& text, ExitCode code = ExitCode::Usage);
 
   // Whether no work is under way.
   bool idle() const;
@@ -139,6 +179,12 @@ class GuiSession : public QObject {
   void compared_changed();
   void time_changed();
   void device_changed();  // or the moment
+  void moment_chosen();
+  void range_changed();
+  void pins_changed();
+  void found_changed();
+  void runs_changed();
+  void recent_changed();
   void theme_changed();
   void problem_changed();
   void became_idle();
@@ -158,7 +204,17 @@ class GuiSession : public QObject {
   void load_compared();
   void take_detail(std::shared_ptr<const PlanDetail> detail);
   void try_next();
-  void take_tried(const std::shared_ptr<const PlanDetail>& detail);
+  void take_tried(const std::shared_ptr<const PlanDetail>& detail, bool mark);
+  void add_mark(std::uint32_t row);
+  void load_range();
+  void find_again();
+  void take_runs(std::vector<RunOutcome> more);
+
+  // A plan that is to be played.
+  struct ToTry {
+    std::string name;
+    bool mark = false;
+  };
 
   Session session_;
   Inputs inputs_;
@@ -174,20 +230,31 @@ class GuiSession : public QObject {
   std::optional<std::uint32_t> selected_;
   std::shared_ptr<const PlanDetail> detail_;
   std::shared_ptr<const std::vector<KnobPrice>> knobs_;
-  std::deque<std::string> to_try_;  // the first is being played
+  std::deque<ToTry> to_try_;  // the first is being played
   std::shared_ptr<const TracedStep> traced_;
   std::size_t device_ = 0;
   Seconds moment_;
   std::vector<std::uint32_t> marked_;
+  std::vector<PlanChoices> kept_marks_;  // of the search before, until this one has ended
   std::vector<std::shared_ptr<const PlanDetail>> compared_;
   TimeAxis time_;
+  std::optional<TimeRange> range_;
+  std::shared_ptr<const std::vector<KindTime>> range_times_;
+  std::vector<std::string> pinned_;
+  std::shared_ptr<const FoundTasks> found_;
+  std::string letters_;  // that are looked for
+  RunsCompared runs_;
+  std::vector<std::string> recent_;
+  bool every_column_ = false;
   bool dark_ = false;
   std::string problem_;
+  ExitCode problem_code_ = ExitCode::Usage;
   History<Look> history_{Look{}};
   bool going_back_ = false;
   bool followed_ = true;  // the best so far is selected until a person selects
   // Last: their threads end before anything that they report to.
-  Job search_job_, detail_job_, knobs_job_, compare_job_, trace_job_;
+  Job search_job_, detail_job_, knobs_job_, compare_job_, trace_job_, range_job_, find_job_,
+      runs_job_;
 };
 
 }  // namespace meshwright

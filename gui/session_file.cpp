@@ -7,6 +7,11 @@ namespace {
 
 constexpr auto kSessionFormat = "meshwright-session";
 
+std::vector<std::string> texts_of(const JsonInput& input, const char* name) {
+  const auto found = input.find(name);
+  return found ? found->list<std::string>() : std::vector<std::string>();
+}
+
 }  // namespace
 
 std::string session_text(const SavedSession& session) {
@@ -21,6 +26,10 @@ std::string session_text(const SavedSession& session) {
                                            {"allow_close", session.inputs.allow_close},
                                            {"filter", session.filter},
                                            {"dark", session.dark},
+                                           {"every_column", session.every_column},
+                                           {"marked", session.marked},
+                                           {"pinned", session.pinned},
+                                           {"recent", session.recent},
                                            {"geometry", session.geometry},
                                            {"layout", session.layout}};
   // What was typed need not be UTF-8.
@@ -35,12 +44,19 @@ SavedSession read_session(const JsonInput& input) {
   SavedSession session;
   const JsonInput inputs = input.at("inputs");
   for (const InputField& field : input_fields()) {
-    session.inputs.*field.text = inputs.required<std::string>(std::string(field.option).substr(2));
+    // Files of before an option was there lack it.
+    session.inputs.*field.text =
+        inputs.optional<std::string>(std::string(field.option).substr(2)).value_or("");
   }
   inputs.reject_unknown_fields();
   session.inputs.allow_close = input.required<bool>("allow_close");
   session.filter = input.required<std::string>("filter");
   session.dark = input.required<bool>("dark");
+  // Not in the first of these files.
+  session.every_column = input.optional<bool>("every_column").value_or(false);
+  session.marked = texts_of(input, "marked");
+  session.pinned = texts_of(input, "pinned");
+  session.recent = texts_of(input, "recent");
   session.geometry = input.required<std::string>("geometry");
   session.layout = input.required<std::string>("layout");
   input.reject_unknown_fields();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "costmodel/base/json_input.h"
 #include "gui/asked_search.h"
@@ -12,6 +13,10 @@ struct SavedSession {
   Inputs inputs;
   std::string filter;
   bool dark = false;
+  bool every_column = false;
+  std::vector<std::string> marked;  // plans by their short forms
+  std::vector<std::string> pinned;  // lanes of timelines
+  std::vector<std::string> recent;  // files
   // As Qt writes them, in letters: the window's place, and that of its parts.
   std::string geometry, layout;
   friend bool operator==(const SavedSession&, const SavedSession&) = default;

@@ -7,10 +7,14 @@
 #include <QGuiApplication>
 #include <QHBoxLayout>
 #include <QScrollArea>
+#include <QScrollBar>
 #include <QToolButton>
 #include <QVBoxLayout>
 
+#include "cli/export_option.h"
+#include "costmodel/base/input_error.h"
 #include "costmodel/base/presets.h"
+#include "costmodel/price/software.h"
 
 namespace meshwright {
 namespace {
@@ -23,11 +27,34 @@ QStringList preset_list(const GuiSession& session, const char* folder) {
   return names;
 }
 
+// A file that cannot be read is said when it is needed.
+QStringList software_list(const GuiSession& session) {
+  QStringList names;
+  try {
+    for (const Software& one : read_software(session.command_session().data / "software.json")) {
+      names.push_back(QString::fromStdString(one.name));
+    }
+  } catch (const InputError&) {
+    names.clear();
+  }
+  return names;
+}
+
+QStringList target_list() {
+  QStringList names;
+  for (const ExportTarget& target : export_targets()) {
+    names.push_back(QString::fromStdString(target.name));
+  }
+  return names;
+}
+
 // What a field offers; empty: anything is typed.
 QStringList offered(const GuiSession& session, std::string Inputs::*text) {
   if (text == &Inputs::model) return preset_list(session, "models");
   if (text == &Inputs::cluster) return preset_list(session, "clusters");
   if (text == &Inputs::profile) return QStringList("") + preset_list(session, "profiles");
+  if (text == &Inputs::software) return QStringList("") + software_list(session);
+  if (text == &Inputs::target) return QStringList("") + target_list();
   if (text == &Inputs::precision) return {"", "bf16", "fp16", "fp32", "fp8"};
   if (text == &Inputs::objective) return {"time", "tokens-per-device", "money", "devices"};
   return {};
@@ -115,7 +142,7 @@ void SetupView::add_fields(QLayout* layout) {
       field.choice->addItems(names);
       field.choice->setMaxVisibleItems(24);
       field.choice->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-      field.choice->setMinimumContentsLength(8);
+      field.choice->setMinimumContentsLength(6);
       field.line = field.choice->lineEdit();
       connect(field.choice, &QComboBox::textActivated, this, [this] { read_fields(); });
     }
@@ -133,7 +160,19 @@ void SetupView::add_fields(QLayout* layout) {
   }
   allow_close_.setToolTip("meshwright plan --allow-close");
   form->addRow("", &allow_close_);
-  static_cast<QVBoxLayout*>(layout)->addLayout(form);
+  // More than a small window has room for.
+  auto* area = new QScrollArea(this);
+  auto* fields = new QWidget(area);
+  fields->setLayout(form);
+  form->setContentsMargins(0, 0, 4, 0);
+  area->setWidget(fields);
+  area->setWidgetResizable(true);
+  area->setFrameShape(QFrame::NoFrame);
+  area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  const int bar = area->verticalScrollBar()->sizeHint().width();
+  area->setMinimumWidth(fields->minimumSizeHint().width() + bar);
+  area->setMaximumHeight(fields->sizeHint().height() + 2);
+  static_cast<QVBoxLayout*>(layout)->addWidget(area, 100);
 }
 
 void SetupView::focus_first() { fields_.front().line->setFocus(Qt::ShortcutFocusReason); }

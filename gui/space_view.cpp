@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/plan_picture.h"
 #include "gui/ticks.h"
 
 namespace meshwright {
@@ -18,42 +19,7 @@ constexpr double kReach = 12;  // pixels from a point that still mean it
 
 std::string round_text(double value) { return fmt::format("{:.6g}", value); }
 
-void paint_point(QPainter& painter, const Theme& colors, const PlanRow& row, const QPointF& at) {
-  switch (row.fate) {
-    case Fate::Simulated:
-      painter.setPen(QPen(colors.background, 1));
-      painter.setBrush(colors.fits);
-      return painter.drawEllipse(at, 4.5, 4.5);
-    case Fate::Close:
-      painter.setPen(QPen(colors.doubt, 1.5));
-      painter.setBrush(Qt::NoBrush);
-      return painter.drawEllipse(at, 3.5, 3.5);
-    case Fate::TooLarge:
-    case Fate::PrunedByMemory:
-    case Fate::PrunedByBound:
-    case Fate::Refused:
-    case Fate::Open:
-      painter.setPen(QPen(colors.dim, 1.2));
-      painter.drawLine(at + QPointF(-3, -3), at + QPointF(3, 3));
-      painter.drawLine(at + QPointF(-3, 3), at + QPointF(3, -3));
-  }
-}
-
 }  // namespace
-
-std::string filter_with(const PlanFilter& filter, const std::vector<std::string>& keys,
-                        const std::vector<FilterTerm>& terms) {
-  std::string text;
-  const auto add = [&](const FilterTerm& term) {
-    if (!text.empty()) text += ' ';
-    text += to_text(term);
-  };
-  for (const FilterTerm& term : filter.terms) {
-    if (std::ranges::find(keys, term.key) == keys.end()) add(term);
-  }
-  for (const FilterTerm& term : terms) add(term);
-  return text;
-}
 
 SpaceView::SpaceView(GuiSession& session, QWidget* parent) : QWidget(parent), session_(session) {
   setMouseTracking(true);
@@ -64,12 +30,13 @@ SpaceView::SpaceView(GuiSession& session, QWidget* parent) : QWidget(parent), se
   connect(&session, &GuiSession::visible_changed, this, [this] { load(); });
   connect(&session, &GuiSession::selection_changed, this, [this] { update(); });
   connect(&session, &GuiSession::marks_changed, this, [this] { update(); });
-  connect(&session, &GuiSession::theme_changed, this, [this] { update(); });
+  connect(&session, &GuiSession::theme_changed, this, [this] { load(); });
   load();
 }
 
 void SpaceView::load() {
   points_ = points_of(session_.rows(), session_.visible(), session_.limit());
+  picture_ = {};
   update();
 }
 
@@ -100,9 +67,10 @@ void SpaceView::paintEvent(QPaintEvent*) {
   }
   paint_axes(painter, colors);
   painter.setClipRect(plot().adjusted(0, -8, 6, 1));
-  paint_bounded(painter, colors);
+  paint_points(colors);
+  painter.drawImage(0, 0, picture_);
   painter.setRenderHint(QPainter::Antialiasing);
-  paint_simulated(painter, colors);
+  paint_chosen(painter, colors);
   paint_front(painter, colors);
   painter.setClipping(false);
   paint_legend(painter, colors);
@@ -144,36 +112,26 @@ void SpaceView::paint_axes(QPainter& painter, const Theme& colors) const {
   painter.drawLine(QPointF(limit, area.top()), QPointF(limit, area.bottom()));
 }
 
-// There may be very many, which are set as pixels.
-void SpaceView::paint_bounded(QPainter& painter, const Theme& colors) const {
-  const Scale x = memory_scale(), y = tokens_scale();
-  QImage dots(size(), QImage::Format_ARGB32_Premultiplied);
-  dots.fill(Qt::transparent);
-  QColor color = colors.dim;
-  color.setAlpha(110);
-  const QRgb dot = qPremultiply(color.rgba());
-  for (const PlanPoints::Point& point : points_.points) {
-    if (session_.rows()[point.row].simulated) break;
-    const double left = x.pixel_of(point.memory), top = y.pixel_of(point.tokens);
-    if (!(left >= 0 && top >= 0 && left < width() - 1 && top < height() - 1)) continue;
-    for (int dy = 0; dy < 2; ++dy) {
-      auto* line = reinterpret_cast<QRgb*>(dots.scanLine(static_cast<int>(top) + dy));
-      line[static_cast<int>(left)] = line[static_cast<int>(left) + 1] = dot;
-    }
-  }
-  painter.drawImage(0, 0, dots);
+// All plans in one picture, which is kept until there are others.
+void SpaceView::paint_points(const Theme& colors) {
+  const double scale = devicePixelRatioF();
+  const QSize pixels(static_cast<int>(width() * scale), static_cast<int>(height() * scale));
+  if (picture_.size() == pixels) return;
+  picture_ = QImage(pixels, QImage::Format_ARGB32_Premultiplied);
+  picture_.setDevicePixelRatio(scale);
+  picture_.fill(Qt::transparent);
+  paint_plans(picture_, points_, memory_scale(), tokens_scale(), colors);
 }
 
-void SpaceView::paint_simulated(QPainter& painter, const Theme& colors) const {
+// Rings around what is selected and marked.
+void SpaceView::paint_chosen(QPainter& painter, const Theme& colors) const {
   const Scale x = memory_scale(), y = tokens_scale();
   for (const PlanPoints::Point& point : points_.points) {
-    const PlanRow& row = session_.rows()[point.row];
-    const QPointF at(x.pixel_of(point.memory), y.pixel_of(point.tokens));
-    if (row.simulated) paint_point(painter, colors, row, at);
     const bool marked = std::ranges::count(session_.marked(), point.row) > 0;
     if (session_.selected() != point.row && !marked) continue;
     painter.setPen(QPen(colors.text, marked ? 1.2 : 2));
     painter.setBrush(Qt::NoBrush);
+    const QPointF at(x.pixel_of(point.memory), y.pixel_of(point.tokens));
     painter.drawEllipse(at, marked ? 10 : 8, marked ? 10 : 8);
   }
 }
@@ -213,7 +171,7 @@ void SpaceView::paint_legend(QPainter& painter, const Theme& colors) const {
   painter.drawRect(box);
   int y = box.top() + 12;
   for (const auto& entry : entries) {
-    paint_point(painter, colors, PlanRow{.fate = entry.fate}, QPointF(box.left() + 12, y));
+    paint_plan(painter, colors, entry.fate, QPointF(box.left() + 12, y));
     painter.setPen(colors.text);
     painter.drawText(QPoint(box.left() + 24, y + 4), entry.name);
     y += 16;

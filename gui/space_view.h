@@ -1,5 +1,6 @@
 #pragma once
 
+#include <QImage>
 #include <QWidget>
 #include <optional>
 
@@ -30,19 +31,16 @@ class SpaceView : public QWidget {
   Scale tokens_scale() const;
   void brush(const QRect& area);
   void paint_axes(QPainter& painter, const Theme& colors) const;
-  void paint_bounded(QPainter& painter, const Theme& colors) const;
-  void paint_simulated(QPainter& painter, const Theme& colors) const;
+  void paint_points(const Theme& colors);
+  void paint_chosen(QPainter& painter, const Theme& colors) const;
   void paint_front(QPainter& painter, const Theme& colors) const;
   void paint_legend(QPainter& painter, const Theme& colors) const;
 
   GuiSession& session_;
   PlanPoints points_;
+  QImage picture_;  // of the points
   std::optional<QPoint> pressed_;
   std::optional<QRect> brushed_;
 };
-
-// A filter without the terms of these keys, and with others instead: what brushes write.
-std::string filter_with(const PlanFilter& filter, const std::vector<std::string>& keys,
-                        const std::vector<FilterTerm>& terms);
 
 }  // namespace meshwright

@@ -28,6 +28,9 @@ void log_state(GuiSession& session, std::ostream& out) {
   QObject::connect(&session, &GuiSession::problem_changed, &session, [&session, say] {
     if (!session.problem().empty()) say("problem " + session.problem());
   });
+  QObject::connect(&session, &GuiSession::recent_changed, &session, [&session, say] {
+    if (!session.recent().empty()) say("opened " + session.recent().front());
+  });
   QObject::connect(&session, &GuiSession::became_idle, &session, [say] { say("idle"); });
 }
 

@@ -80,7 +80,7 @@ class LanesWriter {
   void begin(DeviceId device, std::int64_t count, std::int32_t stage,
              const std::vector<std::string>& lanes) {
     result_.devices.push_back(
-        {fmt::format("device {}", device.index()), count, stage, result_.lanes.size(), 0});
+        {fmt::format("device {}", device.index()), count, stage, result_.lanes.size(), 0, {}});
     own_.assign(lanes.size(), {});
     for (std::size_t i = 0; i < lanes.size(); ++i) {
       own_[i].name = lanes[i];
@@ -92,6 +92,10 @@ class LanesWriter {
     own_[lane].tasks.push_back(task);
     result_.end = std::max(result_.end, task.finish);
     ++result_.task_count;
+    result_.hues[static_cast<std::size_t>(task.hue)] = true;
+  }
+  void add_member(DeviceId device) {
+    result_.devices.back().members.push_back(static_cast<std::uint32_t>(device.index()));
   }
   void finish_device() {
     for (TimelineLane& lane : own_) {
@@ -115,10 +119,10 @@ class LanesWriter {
 
 }  // namespace
 
-TimelineLanes lanes_of(std::span<const Program> programs, const Timeline& timeline) {
+TimelineLanes lanes_of(const Represented& represented, const Timeline& timeline) {
   LanesWriter writer;
-  for (std::size_t i = 0; i < programs.size(); ++i) {
-    const Program& program = programs[i];
+  for (std::size_t i = 0; i < represented.programs.size(); ++i) {
+    const Program& program = represented.programs[i];
     const DeviceTimeline& device = timeline.devices[i];
     const std::int32_t stage = program.tasks.empty() ? 0 : program.tasks.front().key.stage;
     writer.begin(program.device, device.count, stage, program.lanes);
@@ -128,6 +132,7 @@ TimelineLanes lanes_of(std::span<const Program> programs, const Timeline& timeli
                  {in_nanoseconds(device.tasks[t].start), in_nanoseconds(device.tasks[t].finish), t,
                   number_in_bar(task.microbatch), hue_of(program, task)});
     }
+    for (const DeviceId member : represented.classes[i]) writer.add_member(member);
     writer.finish_device();
   }
   return writer.finish(timeline.step);
@@ -145,6 +150,11 @@ TimelineLanes lanes_of(const Trace& trace) {
     writer.finish_device();
   }
   return writer.finish(trace.step);
+}
+
+std::string lane_name(const TimelineLanes& lanes, std::size_t lane) {
+  const TimelineLane& one = lanes.lanes[lane];
+  return lanes.devices[one.device].name + ", " + one.name;
 }
 
 std::optional<std::size_t> task_at(const TimelineLane& lane, std::int64_t time) {

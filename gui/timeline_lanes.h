@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "gui/lane_pyramid.h"
-#include "simulator/program/program.h"
+#include "simulator/classes/represent.h"
 #include "simulator/program/timeline.h"
 #include "simulator/report/trace_file.h"
 
@@ -27,6 +28,7 @@ struct TimelineDevice {
   std::int64_t count = 1;
   std::int32_t stage = 0;
   std::size_t first_lane = 0, lane_count = 0;
+  std::vector<std::uint32_t> members = {};  // it and its equals, where their numbers are known
 };
 
 // A timeline as it is drawn: predicted, or as a trace file has it. Lanes without tasks are left
@@ -37,9 +39,13 @@ struct TimelineLanes {
   std::int64_t step = 0;  // nanoseconds
   std::int64_t end = 0;   // when the last task ends, which may be in the next step
   std::size_t task_count = 0;
+  std::array<bool, kHues> hues{};  // that tasks have
 };
-TimelineLanes lanes_of(std::span<const Program> programs, const Timeline& timeline);
+TimelineLanes lanes_of(const Represented& represented, const Timeline& timeline);
 TimelineLanes lanes_of(const Trace& trace);
+
+// What a person calls a lane: "device 8, tp group".
+std::string lane_name(const TimelineLanes& lanes, std::size_t lane);
 
 // The task of a lane that is under way at a moment; none: it is idle.
 std::optional<std::size_t> task_at(const TimelineLane& lane, std::int64_t time);

@@ -41,6 +41,7 @@ void TimelineView::paintEvent(QPaintEvent*) {
   paint_ruler(painter);
   paint_overview(painter);
   paint_marks(painter);
+  paint_legend(painter);
 }
 
 void TimelineView::paint_overview(QPainter& painter) {
@@ -48,9 +49,10 @@ void TimelineView::paint_overview(QPainter& painter) {
   const QRect area(kTimeGutter, 2, lanes_area().width(), kOverviewHeight - 4);
   const TimelineLanes& lanes = *sections_.front().lanes;
   if (overview_.isNull()) {
-    overview_ = QImage(area.size(), QImage::Format_RGB32);
+    overview_ = QImage(area.size() * devicePixelRatioF(), QImage::Format_RGB32);
+    overview_.setDevicePixelRatio(devicePixelRatioF());
     overview_.fill(colors.stripe.rgb());
-    std::vector<QRgb> line(static_cast<std::size_t>(area.width()));
+    std::vector<QRgb> line(static_cast<std::size_t>(overview_.width()));
     std::vector<const TimelineLane*> computing;
     for (const TimelineLane& lane : lanes.lanes) {
       if (lane.computes) computing.push_back(&lane);
@@ -60,7 +62,7 @@ void TimelineView::paint_overview(QPainter& painter) {
       const auto pick =
           static_cast<std::size_t>(r) * computing.size() / static_cast<std::size_t>(rows);
       paint_lane(line, *computing[pick], {0, end()}, colors, colors.stripe.rgb());
-      const int first = r * area.height() / rows, last = (r + 1) * area.height() / rows;
+      const int first = r * overview_.height() / rows, last = (r + 1) * overview_.height() / rows;
       for (int y = first; y < last; ++y) {
         std::ranges::copy(line, reinterpret_cast<QRgb*>(overview_.scanLine(y)));
       }
@@ -91,59 +93,112 @@ void TimelineView::paint_ruler(QPainter& painter) {
 
 void TimelineView::paint_sections(QPainter& painter) {
   const Theme& colors = theme(session_.dark());
-  const QRect area = lanes_area();
+  const QRect area = lanes_area(), pinned = pinned_area();
   for (const Section& section : sections_) {
     const int top = area.top() + section.top - scroll_;
-    const int first = std::max(area.top(), top);
-    const int last = std::min(area.bottom() + 1, top + section.layout.height);
     if (sections_.size() > 1) {
       painter.setPen(colors.text);
       painter.drawText(QRect(8, top - kTitleHeight, width() - 16, kTitleHeight), Qt::AlignVCenter,
                        section.title);
     }
-    if (first >= last) continue;
-    const QSize size(area.width(), last - first);
-    if (picture_.size() != size) picture_ = QImage(size, QImage::Format_RGB32);
-    const LanePainting painting{*section.lanes, section.layout, session_.time(), colors,
-                                first - top};
-    paint_lanes(picture_, painting);
-    painter.drawImage(QPoint(area.left(), first), picture_);
-    const QRect shown(area.left(), first, area.width(), last - first);
-    painter.setClipRect(shown);
-    paint_labels(painter, painting, shown);
-    painter.setClipping(false);
-    paint_names(painter, section, QRect(0, first, kTimeGutter, last - first));
+    paint_layout(painter, section, section.layout, top, area);
   }
+  if (pinned.height() == 0) return;
+  painter.fillRect(QRect(0, pinned.top(), width(), pinned.height()), colors.background);
+  for (const Section& section : sections_) {
+    paint_layout(painter, section, section.pinned, pinned.top() + section.pinned_top,
+                 pinned.adjusted(0, 0, 0, -4));
+  }
+  painter.setPen(QPen(colors.dim, 1));
+  painter.drawLine(0, pinned.bottom() - 1, width(), pinned.bottom() - 1);
 }
 
-void TimelineView::paint_names(QPainter& painter, const Section& section, const QRect& area) {
+// What of it is within `clip`.
+void TimelineView::paint_layout(QPainter& painter, const Section& section, const LaneLayout& layout,
+                                int top, const QRect& clip) {
+  const int first = std::max(clip.top(), top);
+  const int last = std::min(clip.bottom() + 1, top + layout.height);
+  if (first >= last) return;
+  const double scale = devicePixelRatioF();
+  const QRect shown(clip.left(), first, clip.width(), last - first);
+  const QSize size(static_cast<int>(std::lround(shown.width() * scale)),
+                   static_cast<int>(std::lround(shown.height() * scale)));
+  if (picture_.size() != size) picture_ = QImage(size, QImage::Format_RGB32);
+  picture_.setDevicePixelRatio(scale);
+  const FoundTasks* found = session_.found().get();
+  const TimelineLanes* matching = !found              ? nullptr
+                                  : section.predicted ? &found->predicted
+                                                      : &found->traced;
+  // What was found belongs to other lanes until it is looked for again.
+  if (matching && matching->lanes.size() != section.lanes->lanes.size()) matching = nullptr;
+  const LanePainting painting{*section.lanes, layout, session_.time(), theme(session_.dark()),
+                              first - top,    scale,  matching};
+  paint_lanes(picture_, painting);
+  painter.drawImage(shown.topLeft(), picture_);
+  painter.setClipRect(shown);
+  if (!matching) paint_labels(painter, painting, shown);
+  painter.setClipping(false);
+  paint_names(painter, section, layout, top, QRect(0, first, kTimeGutter, last - first));
+}
+
+void TimelineView::paint_names(QPainter& painter, const Section& section, const LaneLayout& layout,
+                               int top, const QRect& area) {
   const Theme& colors = theme(session_.dark());
-  const int top = lanes_area().top() + section.top - scroll_;
   const QFontMetrics metrics = painter.fontMetrics();
   int free_from = area.top() - 1;
   painter.setClipRect(area);
-  for (const LanePlace& place : section.layout.lanes) {
+  for (const LanePlace& place : layout.lanes) {
     const TimelineLane& lane = section.lanes->lanes[place.lane];
     const int y = top + place.top;
     if (y + place.height < area.top() || y > area.bottom()) continue;
     // Names that would run into each other are left out.
     const int middle = y + place.height / 2;
     if (middle - metrics.height() / 2 < free_from) continue;
-    const QRect line(8, middle - 10, kTimeGutter - 16, 20);
+    const bool is_head = lane.computes && place.member == 0;
     const TimelineDevice& device = section.lanes->devices[lane.device];
-    if (lane.computes) {
-      painter.setPen(colors.text);
-      const QString count = device.count > 1 ? QString("  \u00d7%1").arg(device.count) : QString();
-      painter.drawText(line, Qt::AlignVCenter, QString::fromStdString(device.name) + count);
-    } else {
-      painter.setPen(colors.dim);
-      painter.drawText(
-          line, Qt::AlignVCenter | Qt::AlignRight,
-          metrics.elidedText(QString::fromStdString(lane.name), Qt::ElideMiddle, kTimeGutter - 30));
-    }
+    const auto& folded = section.folds.folded;
+    const bool is_folded = lane.device < folded.size() && folded[lane.device];
+    QString name = QString::fromStdString(name_beside(*section.lanes, place));
+    if (is_head && device.lane_count > 1) name = (is_folded ? "\u25b8 " : "\u25be ") + name;
+    const QRect line(8, middle - 10, kTimeGutter - 16, 20);
+    painter.setPen(is_head ? colors.text : colors.dim);
+    painter.drawText(line, Qt::AlignVCenter | (is_head ? Qt::AlignLeft : Qt::AlignRight),
+                     metrics.elidedText(name, Qt::ElideMiddle, kTimeGutter - 18));
     free_from = middle + metrics.height() / 2 - 2;
   }
   painter.setClipping(false);
+}
+
+// What the colours mean, of those that the lanes have.
+void TimelineView::paint_legend(QPainter& painter) {
+  const Theme& colors = theme(session_.dark());
+  const int top = height() - kLegendHeight;
+  painter.fillRect(QRect(0, top, width(), kLegendHeight), colors.background);
+  int x = kTimeGutter;
+  const QFontMetrics metrics = painter.fontMetrics();
+  for (std::size_t i = 0; i < kHues; ++i) {
+    if (!hues_[i]) continue;
+    const QString name = to_text(static_cast<Hue>(i));
+    const int length = 14 + metrics.horizontalAdvance(name) + 16;
+    if (x + length > width()) return;
+    painter.fillRect(QRect(x, top + 5, 10, 10), colors.hues[i]);
+    painter.setPen(colors.text);
+    painter.drawText(QPoint(x + 14, top + 15), name);
+    x += length;
+  }
+}
+
+// Duration, and what its device does in it once that is known.
+QString TimelineView::words_of_range() const {
+  const auto& range = measured_ ? measured_ : session_.range();
+  std::string text = duration_text(range->to - range->from);
+  const auto& times = session_.range_times();
+  if (!measured_ && times) {
+    const TimeShares shares = shares_of(*times);
+    text += fmt::format("   computes {:.1f} %, exposed {:.1f} %, idle {:.1f} %",
+                        100 * shares.computing, 100 * shares.exposed, 100 * shares.idle);
+  }
+  return QString::fromStdString(text);
 }
 
 void TimelineView::paint_marks(QPainter& painter) {
@@ -159,31 +214,43 @@ void TimelineView::paint_marks(QPainter& painter) {
     painter.setPen(QPen(colors.limit, 1, Qt::DashLine));
     painter.drawLine(QPointF(x, area.top()), QPointF(x, height()));
   }
-  if (measured_) {
+  if (const auto& range = measured_ ? measured_ : session_.range()) {
     QColor veil = colors.accent;
     veil.setAlpha(40);
-    const double from = x_of(measured_->first), to = x_of(measured_->second);
-    painter.fillRect(QRectF(from, area.top(), to - from, area.height()), veil);
-    painter.setPen(colors.accent);
-    painter.drawText(QRectF(from + 4, kOverviewHeight, 300, kRulerHeight - 4), Qt::AlignVCenter,
-                     QString::fromStdString(duration_text(measured_->second - measured_->first)));
+    const double from = x_of(range->from), to = x_of(range->to);
+    const QRectF stretch(from, kOverviewHeight + kRulerHeight, to - from, height());
+    painter.fillRect(stretch, veil);
+    const QString words = words_of_range();
+    const double wide = painter.fontMetrics().horizontalAdvance(words) + 12;
+    const double left =
+        std::clamp<double>(from, area.left(), std::max<double>(area.left(), area.right() - wide));
+    const QRectF box(left, kOverviewHeight + 1, wide, kRulerHeight - 3);
+    painter.fillRect(box, colors.accent);
+    painter.setPen(colors.accent_text);
+    painter.drawText(box, Qt::AlignCenter, words);
   }
-  if (const TimedTask* task = task_of(selected_)) {
-    const Section& section = sections_[selected_->section];
-    const auto place = std::ranges::find(section.layout.lanes, selected_->lane, &LanePlace::lane);
-    if (place != section.layout.lanes.end()) {
-      const double from = x_of(task->start), to = x_of(task->finish);
-      painter.setPen(QPen(colors.text, 2));
-      painter.drawRect(QRectF(from, area.top() + section.top + place->top - scroll_,
-                              std::max(2.0, to - from), place->height));
-    }
-  }
+  paint_selected(painter);
   if (cursor_) {
     painter.setPen(QPen(colors.dim, 1, Qt::DotLine));
     const double x = x_of(*cursor_);
     painter.drawLine(QPointF(x, kOverviewHeight), QPointF(x, height()));
   }
   painter.setClipping(false);
+}
+
+void TimelineView::paint_selected(QPainter& painter) {
+  const TimedTask* task = task_of(selected_);
+  if (!task) return;
+  const QRect area = lanes_area();
+  const Section& section = sections_[selected_->section];
+  const auto place = std::ranges::find(section.layout.lanes, selected_->lane, &LanePlace::lane);
+  if (place == section.layout.lanes.end()) return;
+  const double from = area.left() + session_.time().pixel_of(task->start, area.width());
+  const double to = area.left() + session_.time().pixel_of(task->finish, area.width());
+  painter.setPen(QPen(theme(session_.dark()).text, 2));
+  painter.setBrush(Qt::NoBrush);
+  painter.drawRect(QRectF(from, area.top() + section.top + place->top - scroll_,
+                          std::max(2.0, to - from), place->height));
 }
 
 }  // namespace meshwright

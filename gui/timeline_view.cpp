@@ -12,9 +12,7 @@
 namespace meshwright {
 namespace {
 
-constexpr int kLeastLane = 2, kMostLane = 60, kUsualLane = 16;
-constexpr double kGapShare = 0.01;  // of the step, that a gap has at least
-
+constexpr int kUsualLane = 16;
 }  // namespace
 
 TimelineView::TimelineView(GuiSession& session, QWidget* parent)
@@ -26,6 +24,12 @@ TimelineView::TimelineView(GuiSession& session, QWidget* parent)
   connect(&session, &GuiSession::detail_changed, this, [this] { load(); });
   connect(&session, &GuiSession::traced_changed, this, [this] { load(); });
   connect(&session, &GuiSession::time_changed, this, [this] { update(); });
+  connect(&session, &GuiSession::range_changed, this, [this] { update(); });
+  connect(&session, &GuiSession::pins_changed, this, [this] { lay_out(); });
+  connect(&session, &GuiSession::found_changed, this, [this] {
+    if (matches_changed) matches_changed();
+    update();
+  });
   connect(&session, &GuiSession::theme_changed, this, [this] {
     overview_ = {};
     update();
@@ -38,21 +42,21 @@ void TimelineView::load() {
   selected_.reset();
   hovered_.reset();
   measured_.reset();
+  before_click_.reset();
   earlier_.clear();
   overview_ = {};
   scroll_ = 0;
-  if (session_.detail()) {
-    sections_.push_back({QString::fromStdString("predicted: " + session_.detail()->name),
-                         &session_.detail()->lanes,
-                         {},
-                         0});
-  }
-  if (session_.traced()) {
-    sections_.push_back({QString::fromStdString("trace: " + session_.traced()->name),
-                         &session_.traced()->lanes,
-                         {},
-                         0});
-  }
+  const auto add = [this](const std::string& title, bool predicted, const TimelineLanes& lanes) {
+    Section& section = sections_.emplace_back();
+    section.title = QString::fromStdString(title);
+    section.predicted = predicted;
+    section.lanes = &lanes;
+    for (std::size_t i = 0; i < kHues; ++i) hues_[i] = hues_[i] || lanes.hues[i];
+  };
+  hues_ = {};
+  if (const auto& detail = session_.detail())
+    add("predicted: " + detail->name, true, detail->lanes);
+  if (const auto& traced = session_.traced()) add("trace: " + traced->name, false, traced->lanes);
   suit_lane_size();
   lay_out();
 }
@@ -66,14 +70,21 @@ void TimelineView::suit_lane_size() {
 }
 
 void TimelineView::lay_out() {
-  int y = 0;
+  int y = 0, pinned = 0;
   for (Section& section : sections_) {
-    section.layout = lay_out_lanes(*section.lanes, lane_size_, {});
+    section.layout = lay_out_lanes(*section.lanes, lane_size_, section.folds);
+    section.pinned = lay_out_pinned(*section.lanes, lane_size_, session_.pinned());
+    section.pinned_top = pinned;
+    pinned += section.pinned.height;
     if (sections_.size() > 1) y += kTitleHeight;
     section.top = y;
     y += section.layout.height;
   }
   content_ = y;
+  // What is pinned leaves room for the rest.
+  constexpr int kBelowPinned = 6;
+  pinned_height_ =
+      pinned == 0 ? 0 : std::min(pinned + kBelowPinned, std::max(0, height() * 2 / 3 - 60));
   set_scroll(scroll_);
 }
 
@@ -83,26 +94,41 @@ std::int64_t TimelineView::end() const {
   return latest;
 }
 
+QRect TimelineView::pinned_area() const {
+  return {kTimeGutter, kOverviewHeight + kRulerHeight, std::max(1, width() - kTimeGutter - 8),
+          pinned_height_};
+}
+
 QRect TimelineView::lanes_area() const {
-  const int top = kOverviewHeight + kRulerHeight;
-  return {kTimeGutter, top, std::max(1, width() - kTimeGutter - 8), std::max(1, height() - top)};
+  const QRect pinned = pinned_area();
+  const int top = pinned.top() + pinned.height();
+  return {pinned.left(), top, pinned.width(), std::max(1, height() - top - kLegendHeight)};
+}
+
+std::optional<TimelineView::Drawn> TimelineView::drawn_at(int y) const {
+  const QRect area = lanes_area();
+  const bool pinned = y < area.top();
+  if (y < pinned_area().top() || y > area.bottom()) return std::nullopt;
+  for (std::size_t s = 0; s < sections_.size(); ++s) {
+    const Section& section = sections_[s];
+    const Drawn drawn{
+        s, pinned ? &section.pinned : &section.layout,
+        pinned ? pinned_area().top() + section.pinned_top : area.top() + section.top - scroll_};
+    if (lane_at(*drawn.layout, y - drawn.top)) return drawn;
+  }
+  return std::nullopt;
 }
 
 std::optional<TimelineView::Spot> TimelineView::spot_at(const QPoint& point) const {
+  const auto drawn = drawn_at(point.y());
+  if (!drawn) return std::nullopt;
   const QRect area = lanes_area();
-  if (point.y() < area.top()) return std::nullopt;
-  const int y = point.y() - area.top() + scroll_;
-  for (std::size_t s = 0; s < sections_.size(); ++s) {
-    const auto lane = lane_at(sections_[s].layout, y - sections_[s].top);
-    if (!lane) continue;
-    Spot spot{s, *lane, std::nullopt};
-    if (point.x() >= area.left()) {
-      const auto time = session_.time().time_at(point.x() - area.left(), area.width());
-      spot.task = task_at(sections_[s].lanes->lanes[*lane], time);
-    }
-    return spot;
+  Spot spot{drawn->section, *lane_at(*drawn->layout, point.y() - drawn->top), std::nullopt};
+  if (point.x() >= area.left()) {
+    const auto time = session_.time().time_at(point.x() - area.left(), area.width());
+    spot.task = task_at(sections_[spot.section].lanes->lanes[spot.lane], time);
   }
-  return std::nullopt;
+  return spot;
 }
 
 const TimedTask* TimelineView::task_of(const std::optional<Spot>& spot) const {
@@ -116,8 +142,8 @@ QString TimelineView::words_of(const Spot& spot) const {
   const TimedTask* task = task_of(spot);
   std::string text = fmt::format("{}, {}", device.name, lane.name);
   if (!task) return QString::fromStdString(text + ": idle");
-  const TracedTask traced = session_.task_named(spot.section == 0 && session_.detail() != nullptr,
-                                                lane.device, task->task);
+  const TracedTask traced =
+      session_.task_named(sections_[spot.section].predicted, lane.device, task->task);
   text = fmt::format("{}\n{} from {}{}{}", traced.name, duration_text(task->finish - task->start),
                      moment_text(task->start, 1e3),
                      traced.microbatch ? fmt::format(", micro-batch {}", *traced.microbatch) : "",
@@ -128,89 +154,9 @@ QString TimelineView::words_of(const Spot& spot) const {
   return QString::fromStdString(text + fmt::format("\n{}, {}", device.name, lane.name));
 }
 
-void TimelineView::look_at(const TimeAxis& axis) {
-  constexpr std::size_t kMostEarlier = 100;
-  if (axis == session_.time()) return;
-  earlier_.push_back(session_.time());
-  if (earlier_.size() > kMostEarlier) earlier_.erase(earlier_.begin());
-  session_.set_time(axis);
-}
-
-void TimelineView::look_back() {
-  if (earlier_.empty()) return;
-  session_.set_time(earlier_.back());
-  earlier_.pop_back();
-}
-
-void TimelineView::zoom(double factor) {
-  const QRect area = lanes_area();
-  const double at = cursor_ ? session_.time().pixel_of(*cursor_, 1.0) : 0.5;
-  look_at(zoomed(session_.time(), factor, std::clamp(at, 0.0, 1.0), end()));
-  if (area.isEmpty()) return;
-}
-
-void TimelineView::step_task(int by) {
-  if (!selected_ || !selected_->task) return;
-  const auto& tasks = sections_[selected_->section].lanes->lanes[selected_->lane].tasks;
-  const auto next = static_cast<std::int64_t>(*selected_->task) + by;
-  if (next < 0 || next >= static_cast<std::int64_t>(tasks.size())) return;
-  selected_->task = static_cast<std::size_t>(next);
-  const TimedTask& task = *task_of(selected_);
-  TimeAxis axis = session_.time();
-  if (task.start < axis.start || task.finish > axis.start + axis.length) {
-    axis.start = (task.start + task.finish) / 2 - axis.length / 2;
-    session_.set_time(within(axis, end()));
-  }
-  update();
-}
-
-// The next stretch in which the lane that is selected, or the first, does nothing.
-void TimelineView::find_gap(int direction) {
-  if (sections_.empty() || sections_[0].lanes->lanes.empty()) return;
-  const Spot spot = selected_.value_or(Spot{0, 0, std::nullopt});
-  const TimelineLanes& lanes = *sections_[spot.section].lanes;
-  const auto& tasks = lanes.lanes[spot.lane].tasks;
-  const auto least = static_cast<std::int64_t>(kGapShare * static_cast<double>(lanes.step));
-  const TimeAxis axis = session_.time();
-  const std::int64_t middle = axis.start + axis.length / 2;
-  std::optional<std::pair<std::int64_t, std::int64_t>> found;
-  for (std::size_t i = 1; i < tasks.size(); ++i) {
-    const std::int64_t from = tasks[i - 1].finish, to = tasks[i].start;
-    const std::int64_t at = (from + to) / 2;
-    if (to - from < least || at == middle || (at > middle) != (direction > 0)) continue;
-    if (!found || direction < 0) found = {from, to};
-    if (direction > 0) break;
-  }
-  if (!found) return;
-  measured_ = found;
-  look_at(within({(found->first + found->second) / 2 - axis.length / 2, axis.length}, end()));
-  update();
-}
-
-void TimelineView::fit_selected() {
-  const TimedTask* task = task_of(selected_);
-  if (!task) return;
-  const TimeAxis axis = session_.time();
-  const std::int64_t middle = (task->start + task->finish) / 2;
-  const bool centred = std::abs(middle - axis.start - axis.length / 2) <= axis.length / 100 + 1;
-  const std::int64_t length =
-      centred ? std::max<std::int64_t>(20, (task->finish - task->start) * 3) : axis.length;
-  look_at(within({middle - length / 2, length}, end()));
-}
-
-void TimelineView::set_scroll(int scroll) {
-  scroll_ = std::clamp(scroll, 0, std::max(0, content_ - lanes_area().height()));
-  update();
-}
-
-void TimelineView::set_lane_size(int size) {
-  lane_size_ = std::clamp(size, kLeastLane, kMostLane);
-  lay_out();
-}
-
 void TimelineView::resizeEvent(QResizeEvent*) {
   overview_ = {};
-  set_scroll(scroll_);
+  lay_out();
 }
 
 void TimelineView::wheelEvent(QWheelEvent* event) {
@@ -230,8 +176,16 @@ void TimelineView::wheelEvent(QWheelEvent* event) {
 void TimelineView::mousePressEvent(QMouseEvent* event) {
   drag_from_ = event->pos();
   drag_axis_ = session_.time();
+  drag_spot_ = spot_at(event->pos());
   const bool pan = event->button() == Qt::MiddleButton || (event->modifiers() & Qt::ShiftModifier);
   drag_ = event->pos().y() < kOverviewHeight ? Drag::Overview : pan ? Drag::Pan : Drag::Measure;
+  if (drag_ == Drag::Measure && event->pos().x() < kTimeGutter) {
+    drag_ = Drag::None;
+    if (drag_spot_) {
+      toggle_fold(drag_spot_->section,
+                  sections_[drag_spot_->section].lanes->lanes[drag_spot_->lane].device);
+    }
+  }
   if (drag_ == Drag::Overview) mouseMoveEvent(event);
 }
 
@@ -247,9 +201,18 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
     const double by = static_cast<double>(drag_from_.x() - event->pos().x()) / area.width();
     session_.set_time(moved(drag_axis_, by, end()));
   } else if (drag_ == Drag::Measure && (event->pos() - drag_from_).manhattanLength() > 4) {
+    if (sections_.empty() || sections_.front().lanes->devices.empty()) return;
     const double from = std::clamp<double>(drag_from_.x() - area.left(), 0, area.width());
     const auto a = session_.time().time_at(from, area.width());
-    measured_ = std::minmax(a, *cursor_);
+    const auto [first, last] = std::minmax(a, *cursor_);
+    measured_ = TimeRange{true, 0, first, last};
+    if (drag_spot_) {
+      const Section& section = sections_[drag_spot_->section];
+      measured_->predicted = section.predicted;
+      measured_->device = section.lanes->lanes[drag_spot_->lane].device;
+    } else {
+      measured_->predicted = sections_.front().predicted;
+    }
   } else {
     hovered_ = spot_at(event->pos());
     const bool shown = hovered_ && hovered_->task;
@@ -263,18 +226,29 @@ void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
   const bool clicked = (event->pos() - drag_from_).manhattanLength() <= 4;
   if (drag_ == Drag::Pan && drag_axis_ != session_.time()) earlier_.push_back(drag_axis_);
   if (drag_ == Drag::Measure && clicked) {
-    measured_.reset();
+    before_click_ = session_.range();
+    session_.set_range(std::nullopt);
     selected_ = spot_at(event->pos());
-    if (selected_ && selected_->section == 0 && session_.detail()) {
-      session_.set_device(sections_[0].lanes->lanes[selected_->lane].device);
+    if (selected_ && sections_[selected_->section].predicted) {
+      session_.set_device(sections_[selected_->section].lanes->lanes[selected_->lane].device);
     }
+  } else if (drag_ == Drag::Measure && measured_ && measured_->to > measured_->from) {
+    session_.set_range(measured_);
   }
+  measured_.reset();
   drag_ = Drag::None;
   update();
 }
 
 void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
   if (event->pos().y() < kOverviewHeight + kRulerHeight) return look_at({0, end()});
+  const QRect area = lanes_area();
+  if (event->pos().x() < area.left()) return;
+  const auto time = session_.time().time_at(event->pos().x() - area.left(), area.width());
+  if (before_click_ && time >= before_click_->from && time <= before_click_->to) {
+    session_.set_range(before_click_);
+    return zoom_into_range();
+  }
   selected_ = spot_at(event->pos());
   fit_selected();
   fit_selected();
@@ -302,9 +276,17 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Right:
       return look_at(moved(axis, control ? 0.5 : 0.1, end()));
     case Qt::Key_Up:
-      return set_scroll(scroll_ - 24);
+      return step_lane(-1);
     case Qt::Key_Down:
-      return set_scroll(scroll_ + 24);
+      return step_lane(1);
+    case Qt::Key_PageUp:
+      return set_scroll(scroll_ - lanes_area().height());
+    case Qt::Key_PageDown:
+      return set_scroll(scroll_ + lanes_area().height());
+    case Qt::Key_P:
+      return toggle_pin();
+    case Qt::Key_E:
+      return toggle_equals();
     case Qt::Key_Plus:
     case Qt::Key_Equal:
       return set_lane_size(lane_size_ + std::max(1, lane_size_ / 5));
@@ -318,10 +300,7 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_F:
       return fit_selected();
     case Qt::Key_Z:
-      if (measured_) {
-        look_at(within({measured_->first, measured_->second - measured_->first}, end()));
-      }
-      return;
+      return zoom_into_range();
     case Qt::Key_Backspace:
       return look_back();
     case Qt::Key_Period:
@@ -331,7 +310,7 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_N:
       return find_gap(event->modifiers() & Qt::ShiftModifier ? -1 : 1);
     case Qt::Key_Escape:
-      measured_.reset();
+      session_.set_range(std::nullopt);
       selected_.reset();
       return update();
     default:

@@ -2,9 +2,11 @@
 
 #include <QImage>
 #include <QWidget>
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "gui/findable.h"
 #include "gui/lane_painter.h"
 #include "gui/session.h"
 
@@ -15,13 +17,18 @@ inline constexpr int kTimeGutter = 150;
 
 // In pixels: the whole step, the ruler under it, and the title of a step where there are two.
 inline constexpr int kOverviewHeight = 22, kRulerHeight = 22, kTitleHeight = 20;
+inline constexpr int kLegendHeight = 20;
 
-// A step task by task: an overview, a ruler, and lanes by device; the prediction, and below it a
-// trace where one is open.
-class TimelineView : public QWidget {
+// A step task by task: an overview, a ruler, lanes that are pinned, and lanes by device; the
+// prediction, and below it a trace where one is open.
+class TimelineView : public QWidget, public Findable {
  public:
   TimelineView(GuiSession& session, QWidget* parent);
   QSize minimumSizeHint() const override { return {400, 140}; }
+
+  void find(const std::string& letters) override { session_.find_tasks(letters); }
+  std::size_t match_count() const override;
+  void show_match(std::size_t index) override;
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -38,9 +45,13 @@ class TimelineView : public QWidget {
   // Lanes of one source, below each other.
   struct Section {
     QString title;
+    bool predicted = true;
     const TimelineLanes* lanes = nullptr;
-    LaneLayout layout;
-    int top = 0;  // in the scrolled picture
+    LaneFolds folds;
+    LaneLayout layout;  // in the scrolled picture, from `top` on
+    int top = 0;
+    LaneLayout pinned;  // above it, from `pinned_top` on
+    int pinned_top = 0;
   };
   struct Spot {
     std::size_t section = 0, lane = 0;
@@ -53,14 +64,31 @@ class TimelineView : public QWidget {
   void suit_lane_size();
   void lay_out();
   std::int64_t end() const;
+  QRect pinned_area() const;
   QRect lanes_area() const;
+  // The layout that is drawn at a height, and where it begins; none: outside.
+  struct Drawn {
+    std::size_t section = 0;
+    const LaneLayout* layout = nullptr;
+    int top = 0;  // in pixels of the widget
+  };
+  std::optional<Drawn> drawn_at(int y) const;
   std::optional<Spot> spot_at(const QPoint& point) const;
   const TimedTask* task_of(const std::optional<Spot>& spot) const;
   QString words_of(const Spot& spot) const;
+  QString words_of_range() const;
   void look_at(const TimeAxis& axis);
   void look_back();
   void zoom(double factor);
   void step_task(int by);
+  void step_lane(int by);
+  void show_lane(const Spot& spot);
+  void show_task(const Spot& spot);
+  void toggle_fold(std::size_t section, std::size_t device);
+  void toggle_equals();
+  void toggle_pin();
+  void measure(std::size_t section, std::size_t device, std::int64_t from, std::int64_t to);
+  void zoom_into_range();
   void find_gap(int direction);
   void fit_selected();
   void set_scroll(int scroll);
@@ -69,20 +97,28 @@ class TimelineView : public QWidget {
   void paint_overview(QPainter& painter);
   void paint_ruler(QPainter& painter);
   void paint_sections(QPainter& painter);
-  void paint_names(QPainter& painter, const Section& section, const QRect& area);
+  void paint_layout(QPainter& painter, const Section& section, const LaneLayout& layout, int top,
+                    const QRect& clip);
+  void paint_names(QPainter& painter, const Section& section, const LaneLayout& layout, int top,
+                   const QRect& area);
+  void paint_legend(QPainter& painter);
+  void paint_selected(QPainter& painter);
   void paint_marks(QPainter& painter);
 
   GuiSession& session_;
   std::vector<Section> sections_;
-  int scroll_ = 0, lane_size_ = 16, content_ = 0;
+  int scroll_ = 0, lane_size_ = 16, content_ = 0, pinned_height_ = 0;
   std::optional<Spot> hovered_, selected_;
   std::optional<std::int64_t> cursor_;
-  std::optional<std::pair<std::int64_t, std::int64_t>> measured_;
+  std::optional<Spot> drag_spot_;
+  // While it is dragged, and what it was before a click took it away.
+  std::optional<TimeRange> measured_, before_click_;
   Drag drag_ = Drag::None;
   QPoint drag_from_;
   TimeAxis drag_axis_;
   std::vector<TimeAxis> earlier_;
   QImage overview_, picture_;
+  std::array<bool, kHues> hues_{};  // that lanes have
 };
 
 // A time axis with its marks, above or below a view: lines down to `bottom`.

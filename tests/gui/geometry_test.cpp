@@ -1,3 +1,4 @@
+#include <QPainter>
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -5,6 +6,8 @@
 #include "gui/lane_layout.h"
 #include "gui/lane_pyramid.h"
 #include "gui/memory_curve.h"
+#include "gui/placement_grid.h"
+#include "gui/point_painter.h"
 #include "gui/ticks.h"
 #include "gui/time_axis.h"
 #include "gui/timeline_lanes.h"
@@ -193,7 +196,101 @@ TEST_CASE("lanes stand below each other, and a height finds the lane that is dra
   }
   // Too thin to be told apart: only what computes.
   CHECK(lay_out_lanes(lanes, 4, {}).lanes.size() == 5);
-  CHECK(lay_out_lanes(lanes, 16, {true, true, true, true, true}).lanes.size() == 5);
+  CHECK(lay_out_lanes(lanes, 16, {std::vector<bool>(5, true), {}}).lanes.size() == 5);
+}
+
+TEST_CASE("a device that is folded shows what it computes, one that is expanded all its equals") {
+  TimelineLanes lanes;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::int64_t count = d == 0 ? 1 : d == 1 ? 4 : 1000;
+    lanes.devices.push_back({"device " + std::to_string(d), count, 0, lanes.lanes.size(), 2, {}});
+    lanes.lanes.push_back({"compute", d, true, {}, {}});
+    lanes.lanes.push_back({"group", d, false, {}, {}});
+  }
+  lanes.devices[1].members = {1, 5, 6, 7};
+  const auto names = [&](const LaneFolds& folds) {
+    std::vector<std::string> texts;
+    for (const LanePlace& place : lay_out_lanes(lanes, 16, folds).lanes) {
+      texts.push_back(name_beside(lanes, place));
+    }
+    return texts;
+  };
+  CHECK(names({}) == std::vector<std::string>{"device 0", "group", "device 1  \u00d74", "group",
+                                              "device 2  \u00d71000", "group"});
+  CHECK(names({{false, true}, {false, true}}) ==
+        std::vector<std::string>{"device 0", "group", "device 1  \u00d74", "device 5", "device 6",
+                                 "device 7", "device 2  \u00d71000", "group"});
+  // As many as one can look at, and how many are left; whose numbers are not known are named so.
+  const auto many = names({{true, true, true}, {false, false, true}});
+  REQUIRE(many.size() == 2 + kMostMembers);
+  CHECK(many[3] == "as device 2");
+  CHECK(many.back() == "and 937 more");
+  // Nobody equals the first device.
+  CHECK(names({{}, {true}}) == names({}));
+}
+
+TEST_CASE("lanes that are pinned stand in their order, and those that are not there do not") {
+  TimelineLanes lanes;
+  lanes.devices = {{"device 0", 1, 0, 0, 2, {}}, {"device 3", 1, 0, 2, 1, {}}};
+  lanes.lanes = {
+      {"compute", 0, true, {}, {}}, {"group", 0, false, {}, {}}, {"compute", 1, true, {}, {}}};
+  const LaneLayout layout =
+      lay_out_pinned(lanes, 20, {"device 3, compute", "device 9, compute", "device 0, group"});
+  REQUIRE(layout.lanes.size() == 2);
+  CHECK(layout.lanes[0].lane == 2);
+  CHECK(layout.lanes[1].lane == 1);
+  CHECK(layout.lanes[1].top >= layout.lanes[0].top + layout.lanes[0].height);
+  CHECK(lay_out_pinned(lanes, 20, {}).height == 0);
+}
+
+TEST_CASE(
+    "a small picture that is set looks as the painter would draw it, in any order of places") {
+  Numbers numbers(21);
+  QImage small(9, 9, QImage::Format_ARGB32_Premultiplied);
+  small.fill(Qt::transparent);
+  QPainter painter(&small);
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setBrush(QColor(20, 90, 200));
+  painter.drawEllipse(QPointF(4.5, 4.5), 3.5, 3.5);
+  painter.end();
+  QImage own(200, 120, QImage::Format_ARGB32_Premultiplied), drawn = own;
+  own.fill(Qt::transparent);
+  drawn.fill(Qt::transparent);
+  const Sprite sprite(small);
+  QPainter onto(&drawn);
+  for (int i = 0; i < 300; ++i) {
+    const auto x = static_cast<int>(draw(numbers, 10, 189)),
+               y = static_cast<int>(draw(numbers, 10, 109));
+    sprite.set(own, x, y);
+    onto.drawImage(x - 4, y - 4, small);
+  }
+  onto.end();
+  // Beyond the edges nothing is set, and nothing is read.
+  for (const int away : {-1000, -1, 0, 1000}) sprite.set(own, away, away);
+  for (int y = 0; y < own.height(); ++y) {
+    for (int x = 0; x < own.width(); ++x) {
+      const QRgb a = own.pixel(x, y), b = drawn.pixel(x, y);
+      const bool same = std::abs(qRed(a) - qRed(b)) <= 2 && std::abs(qGreen(a) - qGreen(b)) <= 2 &&
+                        std::abs(qBlue(a) - qBlue(b)) <= 2 && std::abs(qAlpha(a) - qAlpha(b)) <= 2;
+      if (!same) FAIL("pixel " << x << " " << y);
+    }
+  }
+}
+
+TEST_CASE("squares that are enlarged keep their places among each other") {
+  for (const std::int64_t nodes : {1, 7, 300, 2048}) {
+    const GridLayout layout = lay_out_grid(nodes, 8, 400, 600);
+    for (const double factor : {1.0, 1.3, 4.0, 64.0}) {
+      const GridLayout larger = enlarged(layout, factor);
+      CHECK(larger.columns == layout.columns);
+      CHECK(larger.cell >= layout.cell);
+      CHECK(larger.width() >= larger.columns * 8 * larger.cell);
+      CHECK(larger.height() >=
+            larger.cell * static_cast<int>((nodes + larger.columns - 1) / larger.columns));
+    }
+    CHECK(enlarged(layout, 1).cell == layout.cell);
+  }
+  CHECK(enlarged(lay_out_grid(2048, 8, 400, 600), 64).cell >= 24);
 }
 
 TEST_CASE("the fullest moment of any stretch is what a look at every sample finds") {

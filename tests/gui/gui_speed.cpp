@@ -1,24 +1,34 @@
-// What drawing and filtering take: CPU time of this thread, the median of some frames.
+// What the desktop program takes: drawing and filtering (CPU time of this thread, the median of
+// some frames), how long the window is busy at once while a search runs, and opening a large plan.
+// gui_speed DATA: the folder of shipped data.
 #include <fmt/format.h>
 
+#include <QAbstractEventDispatcher>
+#include <QApplication>
+#include <QEventLoop>
 #include <QImage>
+#include <QPainter>
+#include <QTimer>
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <functional>
 #include <random>
 #include <vector>
 
 #include "gui/lane_painter.h"
+#include "gui/main_window.h"
 #include "gui/plan_filter.h"
+#include "gui/plan_picture.h"
 #include "gui/plan_points.h"
 #include "gui/timeline_lanes.h"
 
 namespace meshwright {
 namespace {
 
-double cpu_seconds() {
+double cpu_seconds(clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
   timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  ::clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
@@ -127,11 +137,143 @@ void time_plans(std::size_t count) {
              }());
 }
 
+// A frame with points that are all new; `simulated` of them are drawn as such.
+void time_scatter(std::size_t count, double simulated) {
+  std::mt19937_64 numbers(3);
+  std::uniform_real_distribution<double> share(0, 1);
+  PlanPoints points;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const bool played = share(numbers) < simulated;
+    const Fate fate = played ? share(numbers) < 0.5 ? Fate::Simulated : Fate::Close : Fate::Open;
+    points.points.push_back({80 * share(numbers), 100 * share(numbers), i, fate, played});
+  }
+  QImage window(900, 500, QImage::Format_RGB32);
+  const double frame = median_ms([&] {
+    QImage picture(window.size(), QImage::Format_ARGB32_Premultiplied);
+    picture.fill(Qt::transparent);
+    paint_plans(picture, points, {0, 80, 64, 886}, {0, 100, 456, 12}, theme(false));
+    QPainter(&window).drawImage(0, 0, picture);
+  });
+  fmt::print("{} plans: scatter {:.1f} ms a frame, {:.0f} % of them simulated\n", count, frame,
+             100 * simulated);
+}
+
+// The longest that the event loop takes from one rest to the next.
+class StallWatch {
+ public:
+  StallWatch() {
+    auto* loop = QAbstractEventDispatcher::instance();
+    QObject::connect(loop, &QAbstractEventDispatcher::awake, loop, [this] { begin(); });
+    QObject::connect(loop, &QAbstractEventDispatcher::aboutToBlock, loop, [this] { end(); });
+  }
+  double cpu_ms() const { return 1e3 * cpu_; }
+  double wall_ms() const { return 1e3 * wall_; }
+  int rests() const { return rests_; }
+  void start_over() { cpu_ = wall_ = rests_ = 0; }
+
+ private:
+  void begin() {
+    if (awake_) return;
+    awake_ = true;
+    cpu_from_ = cpu_seconds();
+    wall_from_ = cpu_seconds(CLOCK_MONOTONIC);
+  }
+  void end() {
+    if (!awake_) return;
+    awake_ = false;
+    ++rests_;
+    cpu_ = std::max(cpu_, cpu_seconds() - cpu_from_);
+    wall_ = std::max(wall_, cpu_seconds(CLOCK_MONOTONIC) - wall_from_);
+  }
+
+  bool awake_ = false;
+  int rests_ = 0;
+  double cpu_ = 0, wall_ = 0, cpu_from_ = 0, wall_from_ = 0;
+};
+
+void wait_for(GuiSession& session, const std::function<bool()>& done) {
+  QEventLoop loop;
+  QTimer timer;
+  QObject::connect(&timer, &QTimer::timeout, &loop, [&] {
+    if (done() || !session.problem().empty()) loop.quit();
+  });
+  timer.start(5);
+  loop.exec();
+  if (!session.problem().empty()) fmt::print("problem: {}\n", session.problem());
+}
+
+// A search with the whole window, which draws what comes.
+void time_live_search(const std::filesystem::path& data, const Inputs& inputs) {
+  GuiSession session(data);
+  MainWindow window(session);
+  window.resize(1920, 1080);
+  window.show();
+  session.set_inputs(inputs);
+  StallWatch watch;
+  session.start_search();
+  wait_for(session, [&] { return !session.search().running; });
+  fmt::print(
+      "search of {} on {}: {} plans; the event loop was busy for {:.1f} ms CPU at most ({:.1f} ms "
+      "by the clock), {} times\n",
+      inputs.model, inputs.cluster, session.rows().size(), watch.cpu_ms(), watch.wall_ms(),
+      watch.rests());
+  watch.start_over();
+  wait_for(session, [&] { return session.detail() != nullptr; });
+  QCoreApplication::processEvents();
+  wait_for(session, [&] { return session.idle(); });
+  fmt::print("  its first plan shown: {:.1f} ms CPU at most ({:.1f} ms by the clock)\n",
+             watch.cpu_ms(), watch.wall_ms());
+}
+
+void time_opening(const std::filesystem::path& data) {
+  GuiSession session(data);
+  MainWindow window(session);
+  window.resize(1920, 1080);
+  window.show();
+  Inputs inputs;
+  inputs.model = "llama3-405b";
+  inputs.cluster = "h100:2048x8";
+  inputs.global_batch = "2048";
+  inputs.sequence = "8k";
+  session.set_inputs(inputs);
+  const double start = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+  StallWatch watch;
+  session.try_plan("tp=8,pp=16,dp=128,microbatch=1,zero=1,virtual_stages=1,schedule=1f1b");
+  wait_for(session, [&] { return session.detail() != nullptr; });
+  window.grab();
+  fmt::print(
+      "llama3-405b on 16,384 devices: {:.2f} CPU-s until it is drawn, {} tasks; busy for "
+      "{:.1f} ms CPU at most\n",
+      cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - start,
+      session.detail() ? session.detail()->lanes.task_count : 0, watch.cpu_ms());
+}
+
 }  // namespace
 }  // namespace meshwright
 
-int main() {
-  meshwright::time_timeline(1'000'000);
-  meshwright::time_timeline(10'000'000);
-  meshwright::time_plans(100'000);
+int main(int argc, char** argv) {
+  using namespace meshwright;
+  if (argc != 2) {
+    fmt::print(stderr, "usage: gui_speed DATA\n");
+    return 2;
+  }
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  const QApplication application(argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  time_timeline(1'000'000);
+  time_timeline(10'000'000);
+  time_plans(100'000);
+  time_scatter(100'000, 0.01);
+  time_scatter(100'000, 1);
+  time_opening(argv[1]);
+  Inputs inputs;
+  inputs.model = "llama3-8b";
+  inputs.cluster = "h100:4x8";
+  inputs.global_batch = "256";
+  inputs.sequence = "8k";
+  time_live_search(argv[1], inputs);
+  inputs.model = "llama3-70b";
+  inputs.cluster = "h100:8x8";
+  inputs.global_batch = "512";
+  time_live_search(argv[1], inputs);
 }

@@ -117,6 +117,7 @@ TEST_CASE("every view paints something in both themes, alone and in the window")
       window.resize(800, 500);
       window.show();
       INFO(name);
+      CHECK(window.centralWidget()->size() == window.size());
       CHECK(different_colors(window.grab().toImage()) > 3);
     }
   }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# window_test.sh MESHWRIGHT MESHWRIGHT_GUI: a real window on a display of its own, driven by keys. What
-# the program says of itself must be what the command line prints. Exit code 77: nothing to draw on.
+# window_test.sh MESHWRIGHT MESHWRIGHT_GUI: a real window on a display of its own, with a window
+# manager, driven by keys: opens a file, searches, filters, zooms, exports. What the program says of
+# itself must be what the command line prints. Exit code 77: nothing to draw on.
 set -uo pipefail
 program=$1
 gui=$2
-for tool in Xvfb xdotool; do
+for tool in Xvfb openbox xdotool; do
   command -v "$tool" >/dev/null || { echo "$tool is not there"; exit 77; }
 done
 folder=$(mktemp -d)
@@ -51,26 +52,59 @@ done
 DISPLAY=:$(<"$folder/display")
 export DISPLAY QT_QPA_PLATFORM=xcb XDG_RUNTIME_DIR=$folder XDG_CONFIG_HOME=$folder HOME=$folder
 
+openbox --sm-disable >"$folder/manager" 2>&1 &
+started+=($!)
+
+# wait_for SECONDS COMMAND...: until it has an output or succeeds, which is then in `found`.
+wait_for() {
+  local tries=$(($1 * 10))
+  shift
+  while ((tries-- > 0)); do
+    found=$("$@" 2>/dev/null) && return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+cp "$(dirname "$0")/../../data/models/gpt2.json" "$folder/model.json"
 : >"$log"
-"$gui" gpt2 h100 --global-batch 32 --seq 1024 --fresh --log-state >"$log" 2>"$folder/err" &
+"$gui" h100 --global-batch 32 --seq 1024 --fresh --log-state >"$log" 2>"$folder/err" &
 window_process=$!
 started+=("$window_process")
-window=''
-for ((i = 0; i < 600; ++i)); do
-  window=$(xdotool search --onlyvisible --name Meshwright 2>/dev/null | head -n 1)
-  [[ ! $window ]] || break
-  sleep 0.1
-done
-[[ $window ]] || fail "no window"
-# No window manager hands out the keys.
-timeout 10 xdotool windowfocus --sync "$window" || fail "the window does not take the keys"
-press() { xdotool key --window "$window" --clearmodifiers "$@"; }
+wait_for 60 xdotool search --onlyvisible --name '^Meshwright$' || fail "no window"
+window=$(head -n 1 <<<"$found")
+# activate WINDOW: waits until it has the keys. The manager must have taken over first.
+activate() {
+  local tries=100
+  while ((tries-- > 0)); do
+    timeout 5 xdotool windowactivate --sync "$1" 2>/dev/null
+    sleep 0.1
+    [[ $(xdotool getwindowfocus 2>/dev/null) == "$1" ]] && return 0
+  done
+  fail "window $1 does not get the keys"
+}
+activate "$window"
+press() { xdotool key --clearmodifiers "$@"; }
+# answer TITLE TEXT: types into a dialog.
+answer() {
+  wait_for 20 xdotool search --onlyvisible --name "$1" || fail "no dialog $1"
+  local dialog
+  dialog=$(head -n 1 <<<"$found")
+  activate "$dialog"
+  xdotool type --delay 2 "$2"
+  press Return
+  activate "$window"
+}
+
+press ctrl+o
+answer '^Models, clusters, plans, traces$' "$folder/model.json"
+said "^opened $folder/model.json$" 30
 
 press F5
 said '^search done'
 best=$found
 said '^idle$'
-expected=$("$program" plan --model gpt2 --cluster h100 --global-batch 32 --seq 1024 --json |
+expected=$("$program" plan --model "$folder/model.json" --cluster h100 --global-batch 32 --seq 1024 --json |
   python3 -c '
 import json, sys
 answer = json.load(sys.stdin)
@@ -78,7 +112,7 @@ print("search done best_s", answer["plans"][0]["report"]["step_s"], "gap", answe
 [[ $best == "$expected" ]] || fail "found $best, expected $expected"
 
 press ctrl+l
-xdotool type --window "$window" 'zero=3 '
+xdotool type 'zero=3 '
 said '^rows [0-9]+ visible [0-9]+$'
 read -r _ all _ shown <<<"$found"
 ((shown > 0 && shown < all)) || fail "the filter shows $shown of $all"
@@ -90,6 +124,19 @@ said '^time [0-9]+ [0-9]+$'
 press Home
 said '^time 0 [0-9]+$'
 
+# What is exported is the plan that is shown.
+shown=$(grep -E '^plan .* step_s ' "$log" | tail -n 1)
+press ctrl+s
+answer '^Save$' "$folder/plan.json"
+wait_for 20 test -s "$folder/plan.json" || fail "the plan is not written"
+expected=$("$program" simulate --model "$folder/model.json" --cluster h100 --global-batch 32 \
+  --seq 1024 --plan "$folder/plan.json" --json |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["report"]["step_s"])')
+[[ ${shown##* } == "$expected" ]] || fail "the window says $shown, the command line $expected"
+
+# Closing in the middle of a search.
+press F5
+sleep 0.3
 press ctrl+q 2>/dev/null
 for ((i = 0; i < 300; ++i)); do
   kill -0 "$window_process" 2>/dev/null || break
