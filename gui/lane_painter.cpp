@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 namespace meshwright {
 namespace {
@@ -89,6 +90,32 @@ void copy_line(QImage& image, const std::vector<QRgb>& line, int first, int last
   }
 }
 
+// Micro-batches in what of a lane is wide enough for them.
+struct LabelPainter {
+  QPainter& painter;
+  const LanePainting& painting;
+  QRectF line;  // of the lane
+
+  template <class Bar>
+  void paint(std::span<const Bar> bars) const {
+    const TimeAxis& axis = painting.axis;
+    const double least = static_cast<double>(axis.length) * kLeastLabel / line.width();
+    std::size_t painted = 0;
+    auto bar = std::ranges::upper_bound(bars, axis.start, {}, &Bar::finish);
+    for (; bar != bars.end() && bar->start < axis.start + axis.length; ++bar) {
+      if (bar->microbatch < 0 || static_cast<double>(bar->finish - bar->start) < least) continue;
+      const double from = std::max(0.0, axis.pixel_of(bar->start, line.width()));
+      const double to = std::min(line.width(), axis.pixel_of(bar->finish, line.width()));
+      const QString text = QString::number(bar->microbatch);
+      if (to - from < painter.fontMetrics().horizontalAdvance(text) + 4) continue;
+      painter.setPen(painting.theme.label(bar->hue));
+      painter.drawText(QRectF(line.left() + from, line.top(), to - from, line.height()),
+                       Qt::AlignCenter, text);
+      if (++painted > kMostLabels) return;
+    }
+  }
+};
+
 }  // namespace
 
 void paint_lane(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
@@ -125,27 +152,16 @@ void paint_lanes(QImage& image, const LanePainting& painting) {
 }
 
 void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area) {
-  const QFontMetrics metrics = painter.fontMetrics();
-  std::size_t painted = 0;
   for (const LanePlace& place : painting.layout.lanes) {
     const int top = area.top() + place.top - painting.scroll;
     if (place.height < 12 || top + place.height <= area.top() || top >= area.bottom()) continue;
     const TimelineLane& lane = painting.lanes.lanes[place.lane];
-    const std::int64_t end = painting.axis.start + painting.axis.length;
-    const double least = static_cast<double>(painting.axis.length) * kLeastLabel / area.width();
-    if (lane.pyramid.level_for(static_cast<double>(painting.axis.length) / area.width())) continue;
-    auto task = std::ranges::upper_bound(lane.tasks, painting.axis.start, {}, &TimedTask::finish);
-    for (; task != lane.tasks.end() && task->start < end; ++task) {
-      if (task->microbatch < 0 || static_cast<double>(task->finish - task->start) < least) continue;
-      const double from = std::max(0.0, painting.axis.pixel_of(task->start, area.width()));
-      const double to =
-          std::min<double>(area.width(), painting.axis.pixel_of(task->finish, area.width()));
-      const QString text = QString::number(task->microbatch);
-      if (to - from < metrics.horizontalAdvance(text) + 4) continue;
-      painter.setPen(painting.theme.label(task->hue));
-      painter.drawText(QRectF(area.left() + from, top, to - from, place.height), Qt::AlignCenter,
-                       text);
-      if (++painted > kMostLabels) return;
+    const LabelPainter labels{painter, painting,
+                              QRectF(area.left(), top, area.width(), place.height)};
+    if (lane.computes) {
+      labels.paint(std::span<const LaneRun>(lane.runs));
+    } else if (!lane.pyramid.level_for(static_cast<double>(painting.axis.length) / area.width())) {
+      labels.paint(std::span<const TimedTask>(lane.tasks));
     }
   }
 }

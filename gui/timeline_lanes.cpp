@@ -108,7 +108,10 @@ class LanesWriter {
   TimelineLanes finish(Seconds step) {
     result_.step = in_nanoseconds(step);
     result_.end = std::max(result_.end, result_.step);
-    for (TimelineLane& lane : result_.lanes) lane.pyramid = LanePyramid(lane.tasks, result_.end);
+    for (TimelineLane& lane : result_.lanes) {
+      lane.pyramid = LanePyramid(lane.tasks, result_.end);
+      if (lane.computes) lane.runs = runs_of(lane.tasks, result_.end / 200);
+    }
     return std::move(result_);
   }
 
@@ -150,6 +153,27 @@ TimelineLanes lanes_of(const Trace& trace) {
     writer.finish_device();
   }
   return writer.finish(trace.step);
+}
+
+std::vector<LaneRun> runs_of(std::span<const TimedTask> tasks, std::int64_t most_gap) {
+  std::vector<LaneRun> runs;
+  bool open = false;  // the last run may go on
+  for (const TimedTask& task : tasks) {
+    if (task.microbatch < 0) {
+      open = false;
+      continue;
+    }
+    const bool goes_on = open && runs.back().microbatch == task.microbatch &&
+                         (runs.back().hue == Hue::Forward) == (task.hue == Hue::Forward) &&
+                         task.start - runs.back().finish <= most_gap;
+    if (goes_on) {
+      runs.back().finish = std::max(runs.back().finish, task.finish);
+    } else {
+      runs.push_back({task.start, task.finish, task.microbatch, task.hue});
+    }
+    open = true;
+  }
+  return runs;
 }
 
 std::string lane_name(const TimelineLanes& lanes, std::size_t lane) {

@@ -14,6 +14,16 @@
 
 namespace meshwright {
 
+// Tasks of one micro-batch that follow each other in the same direction.
+struct LaneRun {
+  std::int64_t start = 0, finish = 0;  // nanoseconds
+  std::int16_t microbatch = 0;
+  Hue hue = Hue::Forward;  // of the first of them
+  friend bool operator==(const LaneRun&, const LaneRun&) = default;
+};
+// Of tasks in order; those of no micro-batch are in none. A gap longer than `most_gap` ends a run.
+std::vector<LaneRun> runs_of(std::span<const TimedTask> tasks, std::int64_t most_gap);
+
 // What one lane of a device does, in the order of time; tasks of a lane do not overlap.
 struct TimelineLane {
   std::string name;        // "compute", "tp group"
@@ -21,6 +31,7 @@ struct TimelineLane {
   bool computes = false;
   std::vector<TimedTask> tasks;
   LanePyramid pyramid;
+  std::vector<LaneRun> runs = {};  // of a lane that computes
 };
 
 struct TimelineDevice {

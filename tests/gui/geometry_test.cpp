@@ -229,6 +229,41 @@ TEST_CASE("a device that is folded shows what it computes, one that is expanded 
   CHECK(names({{}, {true}}) == names({}));
 }
 
+TEST_CASE("tasks of a micro-batch are one run as long as nothing comes between") {
+  const auto seed = GENERATE(1u, 2u);
+  INFO("seed " << seed);
+  Numbers numbers(seed);
+  for (int i = 0; i < cases(50, 2'000); ++i) {
+    TimelineLane lane;
+    std::int64_t time = 0;
+    for (auto left = draw(numbers, 0, 60); left > 0; --left) {
+      const std::int64_t start = time + draw(numbers, 0, 1000);
+      time = start + draw(numbers, 1, 2000);
+      lane.tasks.push_back({start, time, 0, static_cast<std::int16_t>(draw(numbers, -1, 1)),
+                            static_cast<Hue>(draw(numbers, 0, 3))});
+    }
+    const std::int64_t most_gap = draw(numbers, 0, 900);
+    const auto runs = runs_of(lane.tasks, most_gap);
+    std::size_t next = 0;
+    for (const TimedTask& task : lane.tasks) {
+      if (task.microbatch < 0) continue;
+      while (next < runs.size() && runs[next].finish < task.finish) ++next;
+      REQUIRE(next < runs.size());
+      CHECK(runs[next].start <= task.start);
+      CHECK(runs[next].microbatch == task.microbatch);
+      CHECK((runs[next].hue == Hue::Forward) == (task.hue == Hue::Forward));
+    }
+    for (std::size_t r = 1; r < runs.size(); ++r) CHECK(runs[r].start >= runs[r - 1].finish);
+  }
+  const std::vector<TimedTask> tasks = {
+      {0, 10, 0, 3, Hue::Forward},        {12, 20, 1, 3, Hue::Forward},
+      {20, 30, 2, 3, Hue::InputGradient}, {30, 40, 3, 3, Hue::WeightGradient},
+      {90, 95, 4, 3, Hue::Recompute},     {95, 99, 5, -1, Hue::Optimizer}};
+  CHECK(runs_of(tasks, 5) == std::vector<LaneRun>{{0, 20, 3, Hue::Forward},
+                                                  {20, 40, 3, Hue::InputGradient},
+                                                  {90, 95, 3, Hue::Recompute}});
+}
+
 TEST_CASE("lanes that are pinned stand in their order, and those that are not there do not") {
   TimelineLanes lanes;
   lanes.devices = {{"device 0", 1, 0, 0, 2, {}}, {"device 3", 1, 0, 2, 1, {}}};
