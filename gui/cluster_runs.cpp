@@ -47,12 +47,11 @@ std::string words_of_runs(const RunsCompared& runs, bool running) {
                : "Published runs on such devices, predicted against measured: not predicted yet";
   }
   std::string text =
-      fmt::format("steps of published runs on {}: {} of {}",
+      fmt::format("published runs on {}: {} of {}",
                   runs.device.empty() ? "any device" : runs.device, runs.runs.size(), runs.all);
   if (runs.scored && runs.scored->step) {
-    text += fmt::format("; {} predicted, off by {:.1f} % on average, {:.1f} % in the median",
-                        runs.scored->predicted, 100 * runs.scored->step->mean,
-                        100 * runs.scored->step->median);
+    text += fmt::format(", {} predicted, off by {:.1f} % (median {:.1f} %)", runs.scored->predicted,
+                        100 * runs.scored->step->mean, 100 * runs.scored->step->median);
   }
   return text;
 }
@@ -60,18 +59,18 @@ std::string words_of_runs(const RunsCompared& runs, bool running) {
 }  // namespace
 
 QRect ClusterView::runs_chart() const {
-  return {width() / 2 + 56, height() / 2 + 46, width() / 2 - 76, height() / 2 - 96};
+  return {width() / 2 + 56, height() / 2 + 46, width() / 2 - 92, height() / 2 - 96};
 }
 
 void ClusterView::paint_runs(QPainter& painter, const Theme& colors) const {
   const QRect area = runs_chart();
   const RunsCompared& runs = session_.runs();
   painter.setPen(colors.text);
-  painter.drawText(QRect(area.left() - 44, area.top() - 22, area.width() + 48, 20),
+  painter.drawText(QRect(area.left() - 44, area.top() - 24, area.width() + 70, 20),
                    Qt::AlignVCenter,
                    painter.fontMetrics().elidedText(
                        QString::fromStdString(words_of_runs(runs, session_.comparing_runs())),
-                       Qt::ElideRight, area.width() + 48));
+                       Qt::ElideRight, area.width() + 70));
   if (std::ranges::none_of(runs.runs,
                            [](const RunOutcome& one) { return one.prediction.has_value(); }))
     return;

@@ -74,6 +74,8 @@ ExportView::ExportView(GuiSession& session, QWidget* parent)
 void ExportView::show_target() {
   files_.clear();
   text_.clear();
+  // Sentences wrap, files do not.
+  text_.setLineWrapMode(QPlainTextEdit::WidgetWidth);
   const QSignalBlocker quiet(&file_);
   file_.clear();
   const auto& detail = session_.detail();
@@ -89,6 +91,7 @@ void ExportView::show_target() {
         text_.setPlainText(QString::fromStdString(text));
       } else {
         files_ = std::get<std::vector<ExportedFile>>(std::move(made));
+        text_.setLineWrapMode(QPlainTextEdit::NoWrap);
       }
     } catch (const std::exception& error) {
       text_.setPlainText(error.what());

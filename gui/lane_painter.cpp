@@ -39,12 +39,9 @@ Shades shades_of(const Theme& theme, QRgb background, double strength = 1) {
 void paint_from_afar(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
                      std::size_t level, const Shades& shades) {
   const double length = static_cast<double>(axis.length) / static_cast<double>(line.size());
-  const auto start = static_cast<double>(axis.start);
-  for (std::size_t x = 0; x < line.size(); ++x) {
-    const double from = start + static_cast<double>(x) * length;
-    const LaneBin bin = lane.pyramid.look(level, from, from + length);
-    line[x] = shades[bin.hue][bin.cover];
-  }
+  std::vector<LaneBin> bins(line.size());
+  lane.pyramid.look_along(level, static_cast<double>(axis.start), length, bins);
+  for (std::size_t x = 0; x < line.size(); ++x) line[x] = shades[bins[x].hue][bins[x].cover];
 }
 
 void paint_one_by_one(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,

@@ -71,6 +71,49 @@ std::vector<LaneBin> coarser(const std::vector<LaneBin>& bins) {
   return result;
 }
 
+LaneBin covered(std::uint8_t hue, double all, double share) {
+  if (all <= 0) return {};
+  return {hue, static_cast<std::uint8_t>(std::clamp(all * share + 0.5, 1.0, 255.0))};
+}
+
+// Of bins from one end to the other, both counted in bins from the first one's start.
+LaneBin mix_few(std::span<const LaneBin> bins, double from, double to, double share) {
+  std::array<double, 3> amounts{};
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    const auto place = static_cast<double>(i);
+    amounts[i] = bins[i].cover * std::max(0.0, std::min(to, place + 1) - std::max(from, place));
+  }
+  const double all = amounts[0] + amounts[1] + amounts[2];
+  // Those of a kind count together at the first of them.
+  for (std::size_t i = bins.size(); i-- > 1;) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (bins[j].hue != bins[i].hue) continue;
+      amounts[j] += amounts[i];
+      amounts[i] = 0;
+      break;
+    }
+  }
+  std::size_t most = 0;
+  for (std::size_t i = 1; i < bins.size(); ++i) {
+    if (amounts[i] > amounts[most]) most = i;
+  }
+  return covered(bins[most].hue, all, share);
+}
+
+LaneBin mix_many(std::span<const LaneBin> bins, double from, double to, double share) {
+  std::array<double, kHues> amounts{};
+  double all = 0;
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    const auto place = static_cast<double>(i);
+    const double amount =
+        bins[i].cover * std::max(0.0, std::min(to, place + 1) - std::max(from, place));
+    amounts[bins[i].hue] += amount;
+    all += amount;
+  }
+  const auto most = std::ranges::max_element(amounts);
+  return covered(static_cast<std::uint8_t>(most - amounts.begin()), all, share);
+}
+
 }  // namespace
 
 LanePyramid::LanePyramid(std::span<const TimedTask> tasks, std::int64_t end) {
@@ -87,32 +130,33 @@ std::optional<std::size_t> LanePyramid::level_for(double length) const {
   return std::min(static_cast<std::size_t>(times), levels_.size() - 1);
 }
 
-// Called for every pixel of every lane: a pixel spans few bins, mostly of one kind.
 LaneBin LanePyramid::look(std::size_t level, double from, double to) const {
+  LaneBin bin;
+  look_along(level, from, to - from, {&bin, 1});
+  return bin;
+}
+
+// Called for every pixel of every lane. A pixel is as long as one or two bins, so that it mostly
+// has a part of three at most.
+void LanePyramid::look_along(std::size_t level, double start, double length,
+                             std::span<LaneBin> pixels) const {
   const std::vector<LaneBin>& bins = levels_[level];
-  const double scale = 1 / bin_length(level);
-  const double left = std::max(0.0, from * scale);
-  const double right = std::min(to * scale, static_cast<double>(bins.size()));
-  if (!(left < right)) return {};
-  const auto first = static_cast<std::size_t>(left);
-  const auto end = std::min(static_cast<std::size_t>(right) + 1, bins.size());
-  double all = 0, most = 0;
-  std::uint8_t hue = bins[first].hue;
-  std::array<double, kHues> amounts{};
-  for (std::size_t i = first; i < end; ++i) {
-    const auto place = static_cast<double>(i);
-    const double part = std::min(right, place + 1) - std::max(left, place);
-    const double amount = bins[i].cover * std::max(part, 0.0);
-    if (amount <= 0) continue;
-    all += amount;
-    amounts[bins[i].hue] += amount;
-    if (amounts[bins[i].hue] <= most) continue;
-    most = amounts[bins[i].hue];
-    hue = bins[i].hue;
+  const double scale = 1 / bin_length(level), step = length * scale, share = 1 / step;
+  const auto last = static_cast<double>(bins.size());
+  for (std::size_t x = 0; x < pixels.size(); ++x) {
+    const double from = start * scale + static_cast<double>(x) * step;
+    const double left = std::max(0.0, from), right = std::min(from + step, last);
+    if (!(left < right)) {
+      pixels[x] = {};
+      continue;
+    }
+    const auto first = static_cast<std::size_t>(left);
+    const auto end = std::min(static_cast<std::size_t>(right) + 1, bins.size());
+    const std::span<const LaneBin> under(bins.data() + first, end - first);
+    const double place = static_cast<double>(first);
+    pixels[x] = under.size() <= 3 ? mix_few(under, left - place, right - place, share)
+                                  : mix_many(under, left - place, right - place, share);
   }
-  if (all <= 0) return {};
-  const double cover = all / ((to - from) * scale);
-  return {hue, static_cast<std::uint8_t>(std::clamp(cover + 0.5, 1.0, 255.0))};
 }
 
 std::size_t LanePyramid::bytes() const {

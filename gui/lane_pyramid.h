@@ -41,6 +41,8 @@ class LanePyramid {
   }
   // What a stretch of time looks like at a level. Times outside are empty.
   LaneBin look(std::size_t level, double from, double to) const;
+  // Many such stretches of the same length, one after the other.
+  void look_along(std::size_t level, double start, double length, std::span<LaneBin> pixels) const;
   std::size_t bytes() const;
 
  private:

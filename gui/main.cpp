@@ -51,7 +51,8 @@ void say_what_matters(QtMsgType kind, const QMessageLogContext&, const QString& 
   if (text.contains("propagateSizeHints") || text.startsWith("QStandardPaths:")) return;
   const std::string all = text.toStdString();
   std::cerr << "meshwright-gui: " << all.substr(0, all.find('\n')) << '\n';
-  if (kind == QtFatalMsg) std::_Exit(static_cast<int>(ExitCode::EnvironmentMissing));
+  const bool no_display = kind == QtFatalMsg || text.contains("could not connect to display");
+  if (no_display) std::_Exit(static_cast<int>(ExitCode::EnvironmentMissing));
 }
 
 // A picture needs no display.
@@ -69,6 +70,7 @@ void choose_display(const GuiOptions& options) {
 }
 
 void show_window(const GuiOptions& options, int argc, char** argv) {
+  if (options.view && !options.screenshot) throw UsageError("--view: needs --screenshot");
   choose_display(options);
   QApplication application(argc, argv);
   QApplication::setApplicationName("Meshwright");

@@ -101,31 +101,32 @@ std::optional<FilterTerm> parse_term(std::string_view text) {
   return number_in(term.value) ? std::optional(term) : std::nullopt;
 }
 
-// What rows are sorted by: what fits first, then the column.
+// What rows are sorted by: what fits first, then the column. Small, since very many are moved.
 struct RowKey {
-  int rank = 0;
-  bool missing = false;
   double number = 0;
-  std::string text;
   std::uint32_t row = 0;
+  std::uint32_t text = 0;  // where the column has texts: which
+  std::int8_t rank = 0;
+  bool missing = false;
 };
 
-RowKey key_of(const PlanRow& row, std::uint32_t index, const PlanOrder& order, Bytes limit) {
+RowKey key_of(const PlanRow& row, std::uint32_t index, const PlanColumn& column, bool descending,
+              Bytes limit, std::vector<std::string>& texts) {
   // Of what only has bounds one kind is as good as another.
-  RowKey key{.rank = std::min(rank_of(row), 3), .row = index};
-  const PlanColumn column = order.column.value_or(PlanColumn{PlanFigure::Step, "", ""});
+  RowKey key{.row = index, .rank = static_cast<std::int8_t>(std::min(rank_of(row), 3))};
   std::optional<double> number;
   if (column.figure == PlanFigure::Rank) {
     number = row.step.value();
   } else if (column.figure == PlanFigure::Choice) {
     number = number_of(row.choices, column.key);
-    if (!number) key.text = choice_text(row.choices, column.key);
+    key.text = static_cast<std::uint32_t>(texts.size());
+    if (!number) texts.push_back(choice_text(row.choices, column.key));
   } else {
     number = number_of(row, column.figure, limit);
   }
   key.missing = !number && column.figure != PlanFigure::Choice;
   key.number = number.value_or(0);
-  if (order.descending) key.number = -key.number;
+  if (descending) key.number = -key.number;
   return key;
 }
 
@@ -202,17 +203,21 @@ bool matches(const PlanRow& row, const FilterTerm& term, Bytes limit) {
 std::vector<std::uint32_t> visible_rows(const std::vector<PlanRow>& rows, const PlanFilter& filter,
                                         const PlanOrder& order, Bytes limit) {
   std::vector<RowKey> keys;
+  std::vector<std::string> texts;
+  const PlanColumn column = order.column.value_or(PlanColumn{PlanFigure::Step, "", ""});
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
     const auto holds_here = [&](const FilterTerm& term) { return matches(rows[i], term, limit); };
     if (std::ranges::all_of(filter.terms, holds_here)) {
-      keys.push_back(key_of(rows[i], i, order, limit));
+      keys.push_back(key_of(rows[i], i, column, order.descending, limit, texts));
     }
   }
   std::ranges::sort(keys, [&](const RowKey& a, const RowKey& b) {
     if (a.rank != b.rank) return a.rank < b.rank;
     if (a.missing != b.missing) return b.missing;
     if (a.number != b.number) return a.number < b.number;
-    if (a.text != b.text) return order.descending ? a.text > b.text : a.text < b.text;
+    if (!texts.empty() && texts[a.text] != texts[b.text]) {
+      return (texts[a.text] < texts[b.text]) != order.descending;
+    }
     return comes_first(rows, a.row, b.row);
   });
   std::vector<std::uint32_t> visible;

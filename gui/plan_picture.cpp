@@ -8,9 +8,10 @@ namespace meshwright {
 namespace {
 
 // How a plan that was simulated looks, in real pixels.
-Sprite sprite_of(const Theme& colors, Fate fate, double scale) {
+Sprite sprite_of(const Theme& colors, Fate fate, const QImage& onto) {
+  const double scale = onto.devicePixelRatio();
   constexpr int kSize = 15;
-  const int pixels = static_cast<int>(kSize * scale) | 1;
+  const int pixels = std::min(static_cast<int>(kSize * scale) | 1, Sprite::kWidest);
   QImage image(pixels, pixels, QImage::Format_ARGB32_Premultiplied);
   image.fill(Qt::transparent);
   QPainter painter(&image);
@@ -23,8 +24,8 @@ Sprite sprite_of(const Theme& colors, Fate fate, double scale) {
 }
 
 // What only has bounds.
-Sprite dot_of(const Theme& colors, double scale) {
-  const int pixels = std::max(2, static_cast<int>(2 * scale));
+Sprite dot_of(const Theme& colors, const QImage& onto) {
+  const int pixels = std::max(2, static_cast<int>(2 * onto.devicePixelRatio()));
   QImage image(pixels, pixels, QImage::Format_ARGB32_Premultiplied);
   QColor color = colors.dim;
   color.setAlpha(110);
@@ -58,18 +59,21 @@ void paint_plan(QPainter& painter, const Theme& colors, Fate fate, const QPointF
 void paint_plans(QImage& picture, const PlanPoints& points, const Scale& x, const Scale& y,
                  const Theme& colors) {
   const double scale = picture.devicePixelRatio();
-  const Sprite dot = dot_of(colors, scale), fits = sprite_of(colors, Fate::Simulated, scale),
-               close = sprite_of(colors, Fate::Close, scale),
-               large = sprite_of(colors, Fate::TooLarge, scale);
+  const Sprite dot = dot_of(colors, picture), fits = sprite_of(colors, Fate::Simulated, picture),
+               close = sprite_of(colors, Fate::Close, picture),
+               large = sprite_of(colors, Fate::TooLarge, picture);
   const double right = picture.width() / scale, bottom = picture.height() / scale;
-  for (const PlanPoints::Point& point : points.points) {
+  SpriteCanvas canvas(picture);
+  // What is drawn last lies on top.
+  for (auto one = points.points.rbegin(); one != points.points.rend(); ++one) {
+    const PlanPoints::Point& point = *one;
     const double left = x.pixel_of(point.memory), top = y.pixel_of(point.tokens);
     if (!(left >= 0 && top >= 0 && left < right && top < bottom)) continue;
     const Sprite& sprite = !point.simulated                ? dot
                            : point.fate == Fate::Simulated ? fits
                            : point.fate == Fate::Close     ? close
                                                            : large;
-    sprite.set(picture, static_cast<int>(left * scale), static_cast<int>(top * scale));
+    canvas.set_below(sprite, static_cast<int>(left * scale), static_cast<int>(top * scale));
   }
 }
 

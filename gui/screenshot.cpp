@@ -37,6 +37,11 @@ QSize parse_size(const std::string& text) {
   return {width, height};
 }
 
+void require_picture_name(const std::string& file) {
+  if (file.ends_with(".png") || file.ends_with(".svg")) return;
+  throw UsageError(printable(file) + ": expected a name that ends in .png or .svg");
+}
+
 void wait_until_idle(GuiSession& session) {
   if (session.idle()) return;
   QEventLoop loop;
@@ -80,6 +85,7 @@ class WaitingWords {
 }  // namespace
 
 void write_picture(QWidget& widget, const std::string& file) {
+  require_picture_name(file);
   QByteArray bytes;
   QBuffer buffer(&bytes);
   if (file.ends_with(".svg")) {
@@ -97,6 +103,7 @@ void write_picture(QWidget& widget, const std::string& file) {
 }
 
 void take_screenshot(GuiSession& session, MainWindow& window, const GuiOptions& options) {
+  require_picture_name(*options.screenshot);
   check_writable(*options.screenshot);
   const QSize size = parse_size(options.size);
   if (options.view && !window.show_alone(*options.view)) {

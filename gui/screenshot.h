@@ -13,7 +13,7 @@ namespace meshwright {
 void take_screenshot(GuiSession& session, MainWindow& window, const GuiOptions& options);
 
 // Of a widget as it is now, as a bitmap or, where the name ends in .svg, as a drawing. Nothing half
-// written is left: throws std::system_error.
+// written is left: throws std::system_error, and UsageError for another ending.
 void write_picture(QWidget& widget, const std::string& file);
 
 }  // namespace meshwright

@@ -81,6 +81,27 @@ TEST_CASE("marks stay when the same is searched again, and are undone and redone
   REQUIRE(session.marked().size() == 2);
   CHECK(session.rows()[session.marked()[1]].choices == second);
   CHECK(session.compared().size() == 2);
+  // What follows within a moment would be one change.
+  const auto later = [] { QTest::qWait(static_cast<int>(History<int>::kBurst.count()) + 50); };
+  const TimeAxis whole = session.time();
+  later();
+  session.toggle_mark(session.visible()[2]);
+  later();
+  session.set_filter("tp<=4");
+  later();
+  session.set_time({whole.length / 4, whole.length / 2});
+  session.undo();
+  CHECK(session.time() == whole);
+  CHECK(session.filter_text() == "tp<=4");
+  session.undo();
+  CHECK(session.filter_text() == "");
+  CHECK(session.marked().size() == 3);
+  session.undo();
+  CHECK(session.marked().size() == 2);
+  for (int i = 0; i < 3; ++i) session.redo();
+  CHECK(session.marked().size() == 3);
+  CHECK(session.filter_text() == "tp<=4");
+  CHECK(session.time() != whole);
 }
 
 TEST_CASE("files that were opened are offered again, and one that has vanished is a message") {

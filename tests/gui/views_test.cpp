@@ -163,6 +163,10 @@ TEST_CASE("a picture is written whole, and a place where none can be is said bef
   CHECK(image.height() == 720);
   options.screenshot = (folder.path() / "none/window.png").string();
   CHECK_THROWS_AS(take_screenshot(session, window, options), std::system_error);
+  for (const char* name : {"", "window", "window.bmp", "png"}) {
+    options.screenshot = (folder.path() / name).string();
+    CHECK_THROWS_AS(take_screenshot(session, window, options), UsageError);
+  }
   options.screenshot = (folder.path() / "other.png").string();
   for (const char* size : {"", "12", "x", "1280x", "1280x720x3", "0x0", "99999x99999", "-5x400"}) {
     options.size = size;
