@@ -244,7 +244,9 @@ void MainWindow::ask_to_save(const QString& usual,
 void MainWindow::show_keys() {
   QString text = "<table cellpadding='2'>";
   const auto add = [&text](const QString& keys, const QString& words) {
-    text += QString("<tr><td><b>%1</b></td><td>%2</td></tr>")
+    text += QString(
+                "<tr><td style='white-space:nowrap'><b>%1</b></td><td "
+                "style='white-space:nowrap'>%2</td></tr>")
                 .arg(keys.toHtmlEscaped(), words.toHtmlEscaped());
   };
   for (const QAction* action : actions_) {

@@ -136,6 +136,8 @@ bool comes_first(const std::vector<PlanRow>& rows, std::uint32_t a, std::uint32_
     return std::pair(device_count(rows[row].choices), rows[row].needed);
   };
   if (rank(a) != rank(b)) return rank(a) < rank(b);
+  // Very many have the same bounds, and none of them is better.
+  if (!rows[a].simulated && !rows[b].simulated) return a < b;
   const std::string text_a = to_text(rows[a].choices), text_b = to_text(rows[b].choices);
   return text_a != text_b ? text_a < text_b : a < b;
 }

@@ -72,13 +72,16 @@ void GuiSession::start_search() {
         const auto asked = std::make_shared<const AskedSearch>(inputs, session);
         deliver([this, asked] { take_asked(asked); });
         SearchRun run(*asked, [&](std::vector<PlanRow> more, const SearchState& state) {
-          deliver([this, more = std::move(more), state] { take_more(more, state); });
+          // Shared, since a piece is copied and rows are many.
+          const auto rows = std::make_shared<std::vector<PlanRow>>(std::move(more));
+          deliver([this, rows, state] { take_more(std::move(*rows), state); });
         });
         const SearchResult result = run.run(stop);
         if (!result.problems.empty()) throw UsageError(reasons_text(result.problems));
-        auto rows = rows_of(result.candidates, result.plans, asked->question.batch);
+        const auto rows = std::make_shared<std::vector<PlanRow>>(
+            rows_of(result.candidates, result.plans, asked->question.batch));
         const SearchState state = final_state(*asked, result, stop.stop_requested());
-        return [this, rows = std::move(rows), state] { take_result(rows, state); };
+        return [this, rows, state] { take_result(std::move(*rows), state); };
       },
       [this](const Ending& ending) {
         search_.running = false;

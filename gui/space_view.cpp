@@ -15,6 +15,7 @@
 namespace meshwright {
 namespace {
 
+constexpr int kLegendLine = 20;
 constexpr double kReach = 12;  // pixels from a point that still mean it
 
 std::string round_text(double value) { return fmt::format("{:.6g}", value); }
@@ -41,7 +42,7 @@ void SpaceView::load() {
 }
 
 QRect SpaceView::plot() const {
-  return {64, 12, std::max(1, width() - 78), std::max(1, height() - 56)};
+  return {64, kLegendLine + 8, std::max(1, width() - 78), std::max(1, height() - kLegendLine - 52)};
 }
 
 Scale SpaceView::memory_scale() const {
@@ -154,35 +155,34 @@ void SpaceView::paint_front(QPainter& painter, const Theme& colors) const {
   }
 }
 
+// Above the plot, so that it hides nothing; what has no room is left out.
 void SpaceView::paint_legend(QPainter& painter, const Theme& colors) const {
-  const QRect area = plot();
+  constexpr int kMark = 16, kBetween = 12;
+  const int y = kLegendLine / 2 + 2;
+  int x = plot().left();
+  const auto add = [&](const QString& name, const auto& paint_mark) {
+    const int length = kMark + painter.fontMetrics().horizontalAdvance(name);
+    if (x + length > width()) return;
+    paint_mark(QPointF(x + kMark / 2.0 - 2, y));
+    painter.setPen(colors.text);
+    painter.drawText(QRect(x + kMark, 2, length, kLegendLine), Qt::AlignVCenter, name);
+    x += length + kBetween;
+  };
   const struct {
     Fate fate;
     const char* name;
-  } entries[] = {{Fate::Simulated, "fits"},
-                 {Fate::Close, "too close to call"},
-                 {Fate::TooLarge, "does not fit"}};
-  const QRect box(area.right() - 138, area.bottom() - 92, 132, 86);
-  if (box.left() < area.left() || box.top() < area.top() || area.height() < 200) return;
-  QColor back = colors.background;
-  back.setAlpha(225);
-  painter.setPen(colors.grid);
-  painter.setBrush(back);
-  painter.drawRect(box);
-  int y = box.top() + 12;
+  } entries[] = {
+      {Fate::Simulated, "fits"}, {Fate::Close, "close"}, {Fate::TooLarge, "does not fit"}};
   for (const auto& entry : entries) {
-    paint_plan(painter, colors, entry.fate, QPointF(box.left() + 12, y));
-    painter.setPen(colors.text);
-    painter.drawText(QPoint(box.left() + 24, y + 4), entry.name);
-    y += 16;
+    add(entry.name, [&](const QPointF& at) { paint_plan(painter, colors, entry.fate, at); });
   }
-  painter.fillRect(QRectF(box.left() + 11, y - 1, 2, 2), colors.dim);
-  painter.drawText(QPoint(box.left() + 24, y + 4), "bounded only");
-  y += 16;
-  painter.setPen(QPen(colors.front, 1.5));
-  painter.drawLine(box.left() + 6, y, box.left() + 18, y);
-  painter.setPen(colors.text);
-  painter.drawText(QPoint(box.left() + 24, y + 4), "front");
+  add("bounded", [&](const QPointF& at) {
+    painter.fillRect(QRectF(at - QPointF(1, 1), QSizeF(2, 2)), colors.dim);
+  });
+  add("front", [&](const QPointF& at) {
+    painter.setPen(QPen(colors.front, 1.5));
+    painter.drawLine(at - QPointF(6, 0), at + QPointF(6, 0));
+  });
 }
 
 // What lies in the rectangle, as terms of the filter, so that every view follows and a person can
