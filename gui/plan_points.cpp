@@ -13,7 +13,7 @@ void find_extent(PlanPoints& points, double limit) {
   bool first = true;
   for (const PlanPoints::Point& point : points.points) {
     if (any && !point.simulated) continue;
-    memory = std::max(memory, std::min(point.memory, 2 * limit));
+    memory = std::max(memory, std::min(point.memory, 3 * limit));
     least = first ? point.tokens : std::min(least, point.tokens);
     most = std::max(most, point.tokens);
     first = false;

@@ -159,7 +159,7 @@ void SpaceView::paint_front(QPainter& painter, const Theme& colors) const {
 void SpaceView::paint_legend(QPainter& painter, const Theme& colors) const {
   constexpr int kMark = 16, kBetween = 12;
   const int y = kLegendLine / 2 + 2;
-  int x = plot().left();
+  int x = 12;
   const auto add = [&](const QString& name, const auto& paint_mark) {
     const int length = kMark + painter.fontMetrics().horizontalAdvance(name);
     if (x + length > width()) return;
