@@ -22,13 +22,21 @@ Number combined(char sign, std::int64_t one, std::int64_t other) {
   return {};
 }
 
+std::int64_t compared(std::string_view sign, std::int64_t one, std::int64_t other) {
+  if (sign == "==") return one == other;
+  if (sign == "!=") return one != other;
+  if (sign == "<=") return one <= other;
+  if (sign == ">=") return one >= other;
+  return sign == "<" ? one < other : one > other;
+}
+
 class ArithmeticReader {
  public:
   ArithmeticReader(std::string_view text, const NumberOf& number_of)
       : text_(text), number_of_(number_of) {}
 
   Number read() {
-    const Number value = operands("+-", 0);
+    const Number value = chosen(0);
     skip_blanks();
     return at_ == text_.size() ? value : std::nullopt;
   }
@@ -37,6 +45,35 @@ class ArithmeticReader {
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void skip_blanks() {
     while (std::isspace(static_cast<unsigned char>(peek())) != 0) ++at_;
+  }
+
+  bool take(std::string_view sign) {
+    skip_blanks();
+    if (!text_.substr(at_).starts_with(sign)) return false;
+    at_ += sign.size();
+    return true;
+  }
+
+  // condition ? one : other
+  Number chosen(int depth) {
+    const Number value = comparison(depth);
+    if (depth > kDeepestBrackets) return {};
+    if (!take("?")) return value;
+    const Number one = chosen(depth + 1);
+    if (!take(":")) return {};
+    const Number other = chosen(depth + 1);
+    if (!value) return {};
+    return *value != 0 ? one : other;
+  }
+
+  Number comparison(int depth) {
+    const Number value = operands("+-", depth);
+    for (const std::string_view sign : {"==", "!=", "<=", ">=", "<", ">"}) {
+      if (!take(sign)) continue;
+      const Number other = operands("+-", depth);
+      return value && other ? Number(compared(sign, *value, *other)) : std::nullopt;
+    }
+    return value;
   }
 
   // Sums of products of single operands.
@@ -63,7 +100,7 @@ class ArithmeticReader {
     }
     if (peek() == '(') {
       ++at_;
-      const Number value = operands("+-", depth + 1);
+      const Number value = chosen(depth + 1);
       skip_blanks();
       if (peek() != ')') return {};
       ++at_;

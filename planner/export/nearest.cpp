@@ -179,7 +179,9 @@ PlanChoices carried_form(const ExportTarget& target, std::string_view text,
     if (other != others.end()) choices = *other;
   }
   if (!says("layers")) {
-    if (auto layers = own_layers(target, choices, setting)) choices.layers = std::move(*layers);
+    auto layers = own_layers(target, choices, setting);
+    const auto chunks = static_cast<std::size_t>(choices.pp * choices.virtual_stages);
+    if (layers && layers->size() == chunks) choices.layers = std::move(*layers);
   }
   if (!says("bucket")) {
     if (const auto bucket = own_bucket(target, choices, setting)) {

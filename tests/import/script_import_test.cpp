@@ -57,9 +57,12 @@ TEST_CASE("arithmetic of known numbers is done, other is not") {
   CHECK(batch("$(( $G / N ))") == 2);
   CHECK(batch("$(( -2 + B % 5 + 10 ))") == 10);
   CHECK(batch("$B") == 32);
+  CHECK(batch("$(( ($N > 1) ? 6 : 7 ))") == 6);
+  CHECK(batch("$(( N == G ? 6 : N <= 4 ? 8 : 9 ))") == 8);
+  CHECK(batch("$(( (N != 4) + 5 ))") == 5);
   for (const char* text :
        {"$((M * 2))", "$((1 / 0))", "$((9223372036854775807 + 1))", "$((1 << 3))", "$((2 ** 3))",
-        "$((N++))", "$((1 ? 2 : 3))", "$((((((((((1)))))))", "$(( ))"}) {
+        "$((N++))", "$((1 ? 2))", "$((((((((((1)))))))", "$(( ))"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(batch(text), InputError);
   }
