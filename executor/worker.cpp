@@ -72,7 +72,7 @@ std::vector<std::byte*> starts_of(const DeviceBuffers& buffers,
 }  // namespace
 
 Worker::Worker(const Program& program, Device& device, const DataSource& data,
-               WorkerOptions options)
+               WorkerOptions options) try
     : program_(program),
       device_(device),
       data_(data),
@@ -90,9 +90,25 @@ Worker::Worker(const Program& program, Device& device, const DataSource& data,
     born_[lives[b]->first].push_back(BufferId(b));
     dying_[lives[b]->last].push_back(BufferId(b));
   }
+} catch (const DeviceError& error) {
+  throw DeviceError(
+      fmt::format("device {}, before the first step: {}", program.device.index(), error.what()));
+}
+
+void Worker::name_errors(const std::string& when, const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (const DeviceError& error) {
+    throw DeviceError(
+        fmt::format("device {}, {}: {}", program_.device.index(), when, error.what()));
+  }
 }
 
 void Worker::initialize(const Initializer& initializer) {
+  name_errors("before the first step", [&] { write_weights(initializer); });
+}
+
+void Worker::write_weights(const Initializer& initializer) {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     if (program_.buffers[b].persistent) buffers_.fill(BufferId(b), 0, kComputeLane);
   }
@@ -127,7 +143,9 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     if (!program_.buffers[b].persistent) continue;
     use_memory(BufferId(b), record);
-    if (BufferId(b) == program_.loss) buffers_.fill(BufferId(b), 0, kComputeLane);
+    if (BufferId(b) != program_.loss) continue;
+    name_errors(fmt::format("step {}", settings.step),
+                [&] { buffers_.fill(BufferId(b), 0, kComputeLane); });
   }
   held_ = {{.task = {}, .bytes = live_}};
   if (options_.overlap) {
@@ -135,7 +153,8 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   } else {
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) run_and_record(t, settings, record);
   }
-  device_.finish();
+  // What a lane was given last may fail only now.
+  name_errors(fmt::format("step {}, at its end", settings.step), [&] { device_.finish(); });
   take_times(record);
   assert(record.peak == buffers_.arena(Space::Device).peak);
   const auto kept = [&](std::optional<BufferId> id, std::size_t i) -> std::optional<double> {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -74,6 +75,9 @@ class Worker {
     ComponentBytes bytes;
   };
 
+  // Adds the device, and when it was, to what a device throws that does no task.
+  void name_errors(const std::string& when, const std::function<void()>& work) const;
+  void write_weights(const Initializer& initializer);
   void run_overlapped(const StepSettings& settings, StepRecord& record);
   void run_side(bool beside, const StepSettings& settings, StepRecord& record, Sides& sides);
   void run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record);
