@@ -29,8 +29,9 @@ struct RunCommandOptions {
   std::optional<std::int64_t> processes;
   double lost_after = 15;
   bool dry_run = false;
-  std::string device = "cpu";  // or cuda
-  bool launched = false;       // as one of several processes, by another program
+  std::string device = "cpu";                // or cuda
+  bool launched = false;                     // as one of several processes, by another program
+  std::optional<std::uint32_t> delays = {};  // of lanes, with cuda, by a seed
 };
 
 // A plan that can be run, with what it is for.

@@ -83,13 +83,22 @@ class TrainingChecks {
         for (const std::string& plan : plans_for(devices_.count))
           train(model, losses, precision, plan);
       }
+      if (devices_.kind == "cuda") train_delayed(model, losses);
     }
     return std::move(checks_);
   }
 
  private:
+  // Lanes that are held up at random give the same losses.
+  void train_delayed(const std::string& model, const std::vector<double>& losses) {
+    const std::string plan = plans_for(devices_.count).back();
+    for (const std::uint32_t seed : {1u, 2u}) {
+      train(model, losses, devices_.precisions.front(), plan, seed);
+    }
+  }
+
   void train(const std::string& model, const std::vector<double>& losses, Precision precision,
-             const std::string& plan) {
+             const std::string& plan, std::optional<std::uint32_t> delays = {}) {
     RunCommandOptions options;
     options.plan.model = (session_.data / "selftest" / (model + ".json")).string();
     options.plan.plan = plan;
@@ -98,7 +107,10 @@ class TrainingChecks {
     options.plan.precision = std::string(to_text(precision));
     options.device = devices_.kind;
     options.steps = static_cast<std::int64_t>(losses.size());
-    const std::string name = fmt::format("{}, {}, {}", model, plan, to_text(precision));
+    options.delays = delays;
+    const std::string name =
+        fmt::format("{}, {}, {}{}", model, plan, to_text(precision),
+                    delays ? fmt::format(", held up by seed {}", *delays) : "");
     SelfCheck check{.part = "training", .name = name, .limit = limit_of(precision)};
     std::optional<SelfCheck> memory;
     try {

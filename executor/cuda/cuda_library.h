@@ -38,6 +38,8 @@ struct CudaDeviceRequest {
   std::vector<DeviceId> devices;   // of the plan
   std::size_t gpu = 0;             // of those that the process sees
   std::function<Seconds()> clock;  // the same for all devices of a run
+  // Holds lanes up for a while now and then, drawn by this seed: what rests on luck shows.
+  std::optional<std::uint32_t> delays = {};
 };
 
 // The library's functions. Throw EnvironmentError, and DeviceError when a device fails.
