@@ -33,13 +33,6 @@ void check_runnable(const Plan& plan, bool cuda) {
     throw UsageError(fmt::format("precision {}: --device cuda runs bf16, fp16, fp32 and fp64",
                                  to_text(plan.precision)));
   }
-  // Memory is laid out for sends that are over when they were given; NCCL's wait for their
-  // receives.
-  if (cuda && plan.chunks.size() > plan.slots.size()) {
-    throw UsageError(
-        "virtual stages do not run with --device cuda yet: two stages could wait for each other; "
-        "--device cpu runs them");
-  }
   if (!cuda && !has_kernels(plan.precision)) {
     throw UsageError(
         fmt::format("precision {}: CPUs run fp64, fp32, bf16 and fp16", to_text(plan.precision)));
@@ -150,8 +143,8 @@ RunOptions run_options_of(const RunCommandOptions& options, const PlannedRun& ru
   }
   RunOptions made{.steps = options.steps, .identity = identity, .loss_scaling = scaling};
   if (is_cuda(options)) {
-    made.make_device =
-        cuda_devices(library_folders(), MESHWRIGHT_VERSION, devices_of(run.plan()), machine_clock);
+    made.make_device = cuda_devices(library_folders(), MESHWRIGHT_VERSION, devices_of(run.plan()),
+                                    machine_clock, options.delays);
   }
   return made;
 }

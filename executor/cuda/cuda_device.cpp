@@ -18,19 +18,12 @@ namespace {
 using namespace std::chrono_literals;
 
 // Many streams wait for each other, and must not do so because they share a queue of the hardware.
-// NCCL starts what it is given in the order of the calls, as on the other devices; where CUDA
-// cannot say when something has started, it would wait for its end, and a send for a receive behind
-// it.
+// NCCL may start what it is given in any order: in that of the calls (NCCL_LAUNCH_ORDER_IMPLICIT) a
+// send would wait for receives that are given before it, and these for a send of another device
+// that does the same.
 void set_environment() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    constexpr int kTellsStarts = 12030;
-    int driver = 0, runtime = 0;
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver < kTellsStarts) return;
-    if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || runtime < kTellsStarts) return;
-    ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-  });
+  std::call_once(once, [] { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); });
 }
 
 std::string device_text(const Program& program) {
@@ -61,19 +54,6 @@ void check_kernels(const Program& program) {
   }
 }
 
-// The host waits for the counts of experts' rows, and a send of NCCL's for its receive, which
-// another host has to give: with both, hosts could wait for each other.
-void check_waits(const Program& program) {
-  const bool pairs = std::ranges::any_of(
-      program.transfers, [](const Transfer& transfer) { return is_pair(transfer.kind); });
-  const bool counts =
-      std::ranges::any_of(program.kernels, [](const Kernel& kernel) { return !!kernel.counts; });
-  if (!pairs || !counts) return;
-  throw EnvironmentError(
-      "CUDA: experts whose rows are counted do not run together with sends between two devices "
-      "(pp, or cp by a ring) on GPUs yet; --device cpu runs them");
-}
-
 }  // namespace
 
 CudaDevice::CudaDevice(const CudaDeviceRequest& request)
@@ -83,7 +63,6 @@ CudaDevice::CudaDevice(const CudaDeviceRequest& request)
       clock_(request.clock),
       spans_(request.program.tasks.size()) {
   check_kernels(program_);
-  check_waits(program_);
   set_current();
   for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
     streams_.push_back(std::make_unique<Stream>());
@@ -91,6 +70,8 @@ CudaDevice::CudaDevice(const CudaDeviceRequest& request)
   for (std::size_t task = 0; task < program_.tasks.size(); ++task) {
     events_.push_back(std::make_unique<TaskEvents>());
   }
+  // Each device has others.
+  if (request.delays) delays_.emplace(*request.delays + 1 + request.program.device.index());
   kernels_ = std::make_unique<CudaKernels>(stream(LaneId(0)));
   reconnect(request.transport);
   set_origin();
@@ -151,9 +132,7 @@ bool CudaDevice::is_on_host(const std::byte* memory) const {
 // The host looks again and again, first at once and then less often.
 void CudaDevice::wait_for(cudaStream_t stream) {
   for (int looked = 0;; ++looked) {
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state == cudaSuccess) return;
-    if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
+    if (is_done(cudaStreamQuery(stream), "cudaStreamQuery")) return;
     if (looked % 64 == 63) transfers_->check_alive();
     if (looked < 1000) {
       std::this_thread::yield();
@@ -220,8 +199,22 @@ void CudaDevice::transfer(LaneId lane, const Transfer& transfer,
   transfers_->run(lane, stream(lane), transfer, buffers);
 }
 
+// One task in four starts up to so long later.
+void CudaDevice::hold_up(LaneId lane) {
+  constexpr unsigned kLongest = 200;  // microseconds
+  if ((*delays_)() % 4 != 0) return;
+  const std::uintptr_t microseconds = (*delays_)() % kLongest;
+  const auto sleep = [](void* how_long) {
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(reinterpret_cast<std::uintptr_t>(how_long)));
+  };
+  check(cudaLaunchHostFunc(stream(lane), sleep, reinterpret_cast<void*>(microseconds)),
+        "cudaLaunchHostFunc");
+}
+
 void CudaDevice::begin(LaneId lane, std::size_t task) {
   set_current();
+  if (delays_) hold_up(lane);
   events_[task]->start.record(stream(lane));
 }
 
@@ -238,6 +231,7 @@ void CudaDevice::wait(LaneId lane, std::size_t task) {
 
 void CudaDevice::drain() {
   for (const auto& lane : streams_) wait_for(lane->get());
+  for (const cudaStream_t sends : transfers_->send_streams()) wait_for(sends);
   staging_.give_back();
 }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ class CudaDevice : public Device {
   void drain();
   void set_origin();
   bool is_on_host(const std::byte* memory) const;
+  void hold_up(LaneId lane);
 
   const Program& program_;
   std::vector<DeviceId> devices_;
@@ -64,7 +66,8 @@ class CudaDevice : public Device {
   std::mutex mutex_;                      // guards that `transfers_` is another one
   std::unique_ptr<NcclTransfers> transfers_;
   HostStaging staging_, reading_;
-  std::unique_ptr<Event> origin_;  // when times count from
+  std::optional<std::minstd_rand> delays_;  // that draws them; none: there are none
+  std::unique_ptr<Event> origin_;           // when times count from
   Seconds origin_time_;
   std::vector<TaskSpan> spans_;  // by task
 };

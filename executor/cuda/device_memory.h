@@ -35,6 +35,17 @@ class DeviceMemory : public Owned<void*, cudaFree> {
   void* data() const { return get(); }
 };
 
+// The same for what `stream` does from now on, and others that wait for it. During a step: what is
+// given to streams after cudaMalloc may wait for all that was given before, and so a send for a
+// receive that waits for it.
+class StreamMemory : public Owned<void*, cudaFree> {
+ public:
+  StreamMemory(std::size_t bytes, cudaStream_t stream) {
+    check(cudaMallocAsync(place(), bytes, stream), "cudaMallocAsync");
+  }
+  void* data() const { return get(); }
+};
+
 // To a device; it is there when this returns. cudaMemcpy alone promises only that memory which is
 // not pinned has been read: streams that do not wait for the one without a name may still find what
 // was there before.

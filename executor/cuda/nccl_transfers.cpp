@@ -169,11 +169,17 @@ void NcclTransfers::wait_for(ncclComm_t communicator, const char* name,
   }
 }
 
-std::byte* NcclTransfers::staging(LaneId lane, std::size_t bytes) {
+std::vector<cudaStream_t> NcclTransfers::send_streams() const {
+  std::vector<cudaStream_t> streams;
+  for (const auto& [pair, queue] : sends_) streams.push_back(queue.stream());
+  return streams;
+}
+
+std::byte* NcclTransfers::staging(LaneId lane, cudaStream_t stream, std::size_t bytes) {
   Staging& own = staging_[lane];
   if (bytes > own.bytes) {
     // What the lane was given before may still be in use.
-    own.memory.push_back(std::make_unique<DeviceMemory>(bytes));
+    own.memory.push_back(std::make_unique<StreamMemory>(bytes, stream));
     own.bytes = bytes;
   }
   return own.memory.empty() ? nullptr : static_cast<std::byte*>(own.memory.back()->data());
@@ -183,13 +189,15 @@ void NcclTransfers::run(LaneId lane, cudaStream_t stream, const Transfer& transf
                         std::span<std::byte* const> buffers) {
   const ncclComm_t own = communicator(transfer);
   const auto place = std::ranges::find(transfer.group, program_.device) - transfer.group.begin();
+  const bool sends = transfer.kind == TransferKind::Send;
   TransferRun({.transfer = transfer,
                .precision = program_.precision,
                .place = static_cast<std::size_t>(place),
                .buffers = buffers,
                .communicator = own,
                .stream = stream,
-               .staging = [&](std::size_t bytes) { return staging(lane, bytes); },
+               .staging = [&](std::size_t bytes) { return staging(lane, stream, bytes); },
+               .sends = sends ? &sends_[{true, transfer.group}] : nullptr,
                .call = [&](const char* name, const auto& nccl) { call(own, name, nccl); }})
       .run();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executor/cuda/device_memory.h"
+#include "executor/cuda/send_queue.h"
 #include "executor/transport.h"
 #include "simulator/program/program.h"
 
@@ -36,9 +37,13 @@ class NcclTransfers {
   // if they do not all come.
   void connect(Transport& transport, const std::vector<DeviceId>& devices);
 
-  // In the lane's stream. Throws PeerFailure once given up.
+  // In the lane's stream; a send is over for the lane when it is copied. Throws PeerFailure once
+  // given up.
   void run(LaneId lane, cudaStream_t stream, const Transfer& transfer,
            std::span<std::byte* const> buffers);
+
+  // Where copies are sent from.
+  std::vector<cudaStream_t> send_streams() const;
 
   // From another thread: ends what waits for other devices.
   void give_up(const std::string& reason);
@@ -59,17 +64,18 @@ class NcclTransfers {
   void call(ncclComm_t communicator, const char* name, const std::function<ncclResult_t()>& nccl);
   void wait_for(ncclComm_t communicator, const char* name, std::optional<Seconds> limit = {});
   [[noreturn]] static void fail(ncclResult_t result, const char* name);
-  std::byte* staging(LaneId lane, std::size_t bytes);
+  std::byte* staging(LaneId lane, cudaStream_t stream, std::size_t bytes);
 
   const Program& program_;
   std::mutex mutex_;  // guards communicators against being given up while NCCL is called
   std::map<Group, ncclComm_t> communicators_;
   std::optional<std::string> given_up_;
   struct Staging {
-    std::vector<std::unique_ptr<DeviceMemory>> memory;  // the last is in use from now on
+    std::vector<std::unique_ptr<StreamMemory>> memory;  // the last is in use from now on
     std::size_t bytes = 0;
   };
   std::map<LaneId, Staging> staging_;
+  std::map<Group, SendQueue> sends_;  // of pairs
 };
 
 }  // namespace meshwright::cuda

@@ -9,6 +9,7 @@ set(cuda_sources
   nccl_transfers.cpp
   product.cpp
   run_kernel.cpp
+  send_queue.cpp
   status.cpp
   transfer_run.cpp
   work_16.cu

@@ -38,6 +38,16 @@ void check(cudaError_t status, const char* call) {
   throw DeviceError(message);
 }
 
+// That something is not done yet is kept as an error for the next launch to find, unless it is
+// taken away.
+bool is_done(cudaError_t state, const char* call) {
+  if (state != cudaErrorNotReady)
+    check(state, call);
+  else
+    cudaGetLastError();
+  return state == cudaSuccess;
+}
+
 void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string message = message_of(call, cublasLtGetStatusString(status));

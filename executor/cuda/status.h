@@ -14,6 +14,9 @@ namespace meshwright::cuda {
 void check(cudaError_t status, const char* call);
 void check(cublasStatus_t status, const char* call);
 void check(ncclResult_t status, const char* call);
+
+// What a question about a stream or an event was answered: whether all of it is done.
+bool is_done(cudaError_t state, const char* call);
 // Whether the program that asks is of this library's version; EnvironmentError: it is not.
 void check_version(const std::string& program);
 

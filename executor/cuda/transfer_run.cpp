@@ -304,14 +304,13 @@ void TransferRun::broadcast() {
 void TransferRun::send() {
   const Piece source = whole(*call_.transfer.source, call_.buffers[0]);
   if (source.count == 0) return;
-  std::byte* from = source.direct;
-  if (from == nullptr) {
-    from = call_.staging(bytes(source.count));
-    pack(source, call_.buffers[0], from);
-  }
+  std::byte* const from = call_.sends->take(bytes(source.count), call_.stream);
+  pack(source, call_.buffers[0], from);
+  const cudaStream_t stream = call_.sends->hand_over(call_.stream);
   call_.call("ncclSend", [&] {
-    return ncclSend(from, bytes(source.count), ncclUint8, 1, call_.communicator, call_.stream);
+    return ncclSend(from, bytes(source.count), ncclUint8, 1, call_.communicator, stream);
   });
+  call_.sends->give();
 }
 
 void TransferRun::receive() {

@@ -8,6 +8,7 @@
 
 #include "costmodel/kernel/transfer.h"
 #include "executor/cuda/device_memory.h"
+#include "executor/cuda/send_queue.h"
 
 namespace meshwright::cuda {
 
@@ -21,6 +22,7 @@ struct TransferCall {
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;
   std::function<std::byte*(std::size_t)> staging;
+  SendQueue* sends = nullptr;  // of a send
   std::function<void(const char*, const std::function<ncclResult_t()>&)> call;
 };
 

@@ -67,6 +67,10 @@ std::size_t bytes_of(ncclDataType_t type);
 const char* to_text(PartKind kind);
 
 // All need the machine's lock.
+
+// Whether NCCL would take what a member brings: memory, alignment, ranks; a fault if not.
+ncclResult_t check_part(Machine& machine, const char* function, const Member& member,
+                        const Part& part);
 void put_launch(Machine& machine, Stream& stream, const std::shared_ptr<NcclLaunch>& launch);
 void put_waiting(Machine& machine, Member& member);
 // Takes back what a member has brought: the others wait for it in vain.

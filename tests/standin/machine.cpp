@@ -21,6 +21,7 @@ void Machine::restart(const Options& options) {
   events_.clear();
   calls_.clear();
   faults_.clear();
+  left_out_.reset();
   last_move_s_ = now_s();
   devices_.assign(static_cast<std::size_t>(options.devices), {});
   for (int i = 0; i < options.devices; ++i) defaults_.push_back(add_stream(i));
@@ -104,6 +105,10 @@ void Machine::put(Stream& stream, Operation operation) {
   moved();
 }
 
+void Machine::leave_out(const Stream& stream, const std::shared_ptr<Event>& event) {
+  left_out_ = LeftOut{&stream, event, event->recorded};
+}
+
 void Machine::moved() {
   ++moves_;
   last_move_s_ = now_s();
@@ -130,6 +135,9 @@ std::vector<Stream*> Machine::ready_streams(int device) const {
     const bool waits = head.started || !head.start;
     if (!waits || head.over()) ready.push_back(stream.get());
   }
+  if (left_out_ && left_out_->is_open() && ready.size() > 1) {
+    std::erase(ready, left_out_->event->stream);
+  }
   return ready;
 }
 
@@ -138,6 +146,9 @@ void Machine::run_head(Stream& stream) {
   memory_.open_only(stream.device);
   if (!head.started && head.start) {
     head.started = true;
+    if (left_out_ && &stream == left_out_->stream && left_out_->is_open()) {
+      left_out_->overtaken = true;
+    }
     head.start();
   }
   if (!head.over || head.over()) stream.queue.pop_front();
@@ -173,7 +184,7 @@ bool Machine::run_needed(Stream* stream) {
 
 bool Machine::run_until(Lock& lock, int device, Stream* stream,
                         const std::function<bool()>& reached) {
-  const bool no_more_than_needed = draw() % 2 == 0;
+  const bool no_more_than_needed = draw() % 2 == 0 && !left_out_;
   bool well = true;
   while (well && !reached()) {
     if (this->device(device).failure) {

@@ -84,6 +84,10 @@ class Machine {
   void remove_event(const void* handle) { events_.erase(handle); }
 
   void put(Stream& stream, Operation operation);
+  // A wait of `stream` that a test leaves out: whoever was to be waited for comes as late as it
+  // can.
+  void leave_out(const Stream& stream, const std::shared_ptr<Event>& event);
+  bool was_overtaken() const { return left_out_ && left_out_->overtaken; }
   // Runs what is queued until `reached`. False: the device has failed, or nothing moves any more.
   bool run_until(Lock& lock, int device, Stream* stream, const std::function<bool()>& reached);
   bool run_device(Lock& lock, int device);  // all its streams
@@ -119,6 +123,14 @@ class Machine {
   std::map<const void*, std::shared_ptr<Event>> events_;
   std::map<std::string, std::int64_t> calls_;
   std::vector<std::string> faults_;
+  struct LeftOut {
+    const Stream* stream = nullptr;
+    std::shared_ptr<Event> event;
+    std::int64_t time = 0;
+    bool overtaken = false;  // the stream went on before the event
+    bool is_open() const { return event->reached < time; }
+  };
+  std::optional<LeftOut> left_out_;
   std::uint64_t moves_ = 0;
   double last_move_s_ = 0;
 };

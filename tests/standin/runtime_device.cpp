@@ -20,7 +20,7 @@ cudaError_t& last_error() {
 }  // namespace
 
 cudaError_t note_error(cudaError_t error) {
-  if (error != cudaSuccess && error != cudaErrorNotReady) last_error() = error;
+  if (error != cudaSuccess) last_error() = error;
   return error;
 }
 

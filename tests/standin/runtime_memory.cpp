@@ -133,6 +133,15 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
     return bytes != 0 && *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
   });
 }
+// The memory is of a stream; that others wait for it is theirs to see to.
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t handle) {
+  return runtime_call("cudaMallocAsync", cudaErrorMemoryAllocation, [&](Machine& machine, Lock&) {
+    const Stream* const stream = own_stream(machine, "cudaMallocAsync", handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    *memory = bytes == 0 ? nullptr : machine.allocate(bytes, stream->device);
+    return bytes != 0 && *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  });
+}
 cudaError_t cudaFree(void* memory) { return give_back("cudaFree", memory, false); }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   return pinned("cudaMallocHost", memory, bytes);

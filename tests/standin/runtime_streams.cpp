@@ -172,7 +172,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
         }
         const bool ignored =
             machine.options().ignored_wait == machine.calls_of("cudaStreamWaitEvent");
-        return ignored ? cudaSuccess : put_wait(machine, *stream, event);
+        if (!ignored) return put_wait(machine, *stream, event);
+        machine.leave_out(*stream, event);
+        return cudaSuccess;
       });
 }
 

@@ -79,6 +79,11 @@ std::int64_t calls_of(const std::string& function) {
   const Lock held = machine.lock();
   return machine.calls_of(function);
 }
+bool was_overtaken() {
+  Machine& machine = Machine::the();
+  const Lock held = machine.lock();
+  return machine.was_overtaken();
+}
 std::vector<std::string> faults() {
   Machine& machine = Machine::the();
   const Lock held = machine.lock();

@@ -29,7 +29,9 @@ struct Options {
   bool one_at_a_time = false;
   // Only what runs on a device can touch its memory. It takes several times as long.
   bool guarded = true;
-  std::optional<std::int64_t> ignored_wait;  // that call of cudaStreamWaitEvent does nothing
+  // That call of cudaStreamWaitEvent does nothing, and what it was to wait for runs only when
+  // nothing else of its device can.
+  std::optional<std::int64_t> ignored_wait;
   std::optional<Failure> failure;
 };
 
@@ -40,6 +42,8 @@ void restart(const Options& options);
 std::size_t used_bytes(int device);
 std::size_t peak_bytes(int device);  // since the start
 std::int64_t calls_of(const std::string& function);
+// Whether a stream went on before what a wait that was left out was for.
+bool was_overtaken();
 // What was wrong, in the order in which it was found: also what a real library lets pass and may
 // then do wrong.
 std::vector<std::string> faults();
