@@ -1,8 +1,11 @@
 // What a person does in the window, and what comes of it.
 #include <QAction>
+#include <QDropEvent>
+#include <QMimeData>
 #include <QScrollArea>
 #include <QTest>
 #include <QToolButton>
+#include <QUrl>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
@@ -387,15 +390,36 @@ TEST_CASE("F11 leaves the pane that has the keys, and brings back the others") {
   play_pipeline(session);
   const auto visible = [&](const char* name) { return window.view(name)->isVisible(); };
   window.activateWindow();
-  window.view("timeline")->setFocus();
-  if (QApplication::focusWidget() != window.view("timeline"))
-    return;  // no window has the keys here
+  command_with(window, QKeySequence(Qt::ALT | Qt::Key_4))->trigger();
+  REQUIRE(QApplication::focusWidget() == window.view("timeline"));
   command_with(window, QKeySequence(Qt::Key_F11))->trigger();
   CHECK(visible("timeline"));
   CHECK_FALSE(visible("plans"));
   CHECK_FALSE(visible("summary"));
   command_with(window, QKeySequence(Qt::Key_F11))->trigger();
   for (const char* name : {"timeline", "plans", "memory", "summary"}) CHECK(visible(name));
+}
+
+TEST_CASE("files that are dropped onto the window are opened") {
+  application();
+  const TemporaryFolder folder;
+  const auto model = folder.path() / "model.json", cluster = folder.path() / "cluster.json";
+  std::filesystem::copy_file(shipped_data() / "models/gpt2-tiny.json", model);
+  std::filesystem::copy_file(shipped_data() / "clusters/h100.json", cluster);
+  GuiSession session(shipped_data());
+  MainWindow window(session);
+  window.show();
+  QMimeData files;
+  files.setUrls({QUrl::fromLocalFile(QString::fromStdString(model.string())),
+                 QUrl::fromLocalFile(QString::fromStdString(cluster.string()))});
+  QDragEnterEvent enter({50, 50}, Qt::CopyAction, &files, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(&window, &enter);
+  CHECK(enter.isAccepted());
+  QDropEvent drop(QPointF(50, 50), Qt::CopyAction, &files, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(&window, &drop);
+  CHECK(session.inputs().model == model.string());
+  CHECK(session.inputs().cluster == cluster.string());
+  CHECK(session.recent().size() == 2);
 }
 
 TEST_CASE("a click on the memory shows the tensors that are held then") {
