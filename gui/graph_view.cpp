@@ -70,7 +70,6 @@ void GraphView::paintEvent(QPaintEvent* event) {
   const Theme& colors = theme(session_.dark());
   painter.fillRect(rect(), colors.background);
   painter.setRenderHint(QPainter::Antialiasing);
-  const QFontMetrics metrics = painter.fontMetrics();
   int y = kPad;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const GraphRow& row = rows_[i];
@@ -104,35 +103,42 @@ void GraphView::paintEvent(QPaintEvent* event) {
       painter.drawPath(arc);
     }
     if (box.bottom() >= event->rect().top() && box.top() <= event->rect().bottom()) {
-      const bool product = !row.weight.empty();
-      painter.setPen(QPen(row.recomputed ? colors.hue(Hue::Recompute)
-                          : product      ? colors.accent
-                                         : colors.grid,
-                          row.recomputed ? 2 : 1));
-      painter.setBrush(colors.stripe);
-      const bool dim = !letters_.empty() && !std::ranges::binary_search(matches_, i);
-      painter.setOpacity(dim ? 0.3 : 1);
-      if (chosen_ == i) painter.setPen(QPen(colors.text, 2));
-      painter.drawRoundedRect(box, 4, 4);
-      painter.setPen(colors.text);
-      const QRect first(box.left() + 8, box.top() + 1, box.width() - 16, box.height() / 2);
-      painter.drawText(first, Qt::AlignVCenter, QString::fromStdString(row.name));
-      std::string mark = row.kind;
-      if (row.recomputed) mark = "recomputed  \u00b7  " + mark;
-      if (row.offloaded) mark = "on the host  \u00b7  " + mark;
-      painter.setPen(row.recomputed ? colors.hue(Hue::Recompute) : colors.dim);
-      painter.drawText(first, Qt::AlignVCenter | Qt::AlignRight, QString::fromStdString(mark));
-      painter.setPen(colors.dim);
-      const QRect second(box.left() + 8, box.center().y(), box.width() - 16, box.height() / 2);
-      const std::string shape =
-          row.weight.empty() ? row.output : row.output + "    weights " + row.weight;
-      painter.drawText(
-          second, Qt::AlignVCenter,
-          metrics.elidedText(QString::fromStdString(shape), Qt::ElideRight, second.width()));
-      painter.setOpacity(1);
+      paint_op(painter, i, box);
     }
     y += height;
   }
+}
+
+void GraphView::paint_op(QPainter& painter, std::size_t index, const QRect& box) const {
+  const GraphRow& row = rows_[index];
+  const Theme& colors = theme(session_.dark());
+  const QFontMetrics metrics = painter.fontMetrics();
+  const bool product = !row.weight.empty();
+  painter.setPen(QPen(row.recomputed ? colors.hue(Hue::Recompute)
+                      : product      ? colors.accent
+                                     : colors.grid,
+                      row.recomputed ? 2 : 1));
+  painter.setBrush(colors.stripe);
+  const bool dim = !letters_.empty() && !std::ranges::binary_search(matches_, index);
+  painter.setOpacity(dim ? 0.3 : 1);
+  if (chosen_ == index) painter.setPen(QPen(colors.text, 2));
+  painter.drawRoundedRect(box, 4, 4);
+  painter.setPen(colors.text);
+  const QRect first(box.left() + 8, box.top() + 1, box.width() - 16, box.height() / 2);
+  painter.drawText(first, Qt::AlignVCenter, QString::fromStdString(row.name));
+  std::string mark = row.kind;
+  if (row.recomputed) mark = "recomputed  \u00b7  " + mark;
+  if (row.offloaded) mark = "on the host  \u00b7  " + mark;
+  painter.setPen(row.recomputed ? colors.hue(Hue::Recompute) : colors.dim);
+  painter.drawText(first, Qt::AlignVCenter | Qt::AlignRight, QString::fromStdString(mark));
+  painter.setPen(colors.dim);
+  const QRect second(box.left() + 8, box.center().y(), box.width() - 16, box.height() / 2);
+  const std::string shape =
+      row.weight.empty() ? row.output : row.output + "    weights " + row.weight;
+  painter.drawText(
+      second, Qt::AlignVCenter,
+      metrics.elidedText(QString::fromStdString(shape), Qt::ElideRight, second.width()));
+  painter.setOpacity(1);
 }
 
 }  // namespace meshwright

@@ -24,6 +24,7 @@ class GraphView : public QWidget, public Findable {
 
  private:
   void load();
+  void paint_op(QPainter& painter, std::size_t index, const QRect& box) const;
 
   GuiSession& session_;
   std::vector<GraphRow> rows_;
