@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "costmodel/base/checked.h"
 #include "planner/bound/grown_fragment.h"
@@ -78,13 +79,42 @@ std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fr
   return lives;
 }
 
+bool is_routed(const PlannedGraph& planned, std::size_t op) {
+  return planned.graph.ops[op].kind == OpKind::ExpertMatmul &&
+         !planned.op(op).layouts.weights[0].dims[0].sharding.axes.empty();
+}
+
+// Of weights and gradients that are elsewhere, those that each kernel uses.
+std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragment,
+                              const PlannedGraph& planned, Precision precision) {
+  const Program& program = priced.program();
+  std::vector<Peaks> fetched(program.tasks.size());
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    if (!priced.computes(t)) continue;
+    std::set<BufferId> seen;
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      if (!seen.insert(id).second) continue;
+      const FragmentBuffer& buffer = fragment.buffers[id.index()];
+      const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
+      if (!weight) continue;
+      const Bytes bytes = expected_bytes_of(buffer.buffer, precision);
+      for (std::size_t stage = weight->gradient ? 1 : 2; stage < 3; ++stage) {
+        if (!is_routed(planned, weight->op)) fetched[t].of[stage][0] += bytes;
+        fetched[t].of[stage][1] += bytes;
+      }
+    }
+  }
+  return fetched;
+}
+
 // The most that is there at a kernel of the block of what is not kept, with what is kept of the
 // block itself, always or where kernels of the direction use it before and after: what runs beside
 // kernels may come earlier or later, so only what the compute lane uses before and after counts.
-Bytes peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
-              const Stretch& stretch, const Stretch& own_forward, bool always) {
+Peaks peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
+              const std::vector<Peaks>& fetched, const Stretch& stretch, const Stretch& own_forward,
+              bool always) {
   const std::size_t turn = priced.forward_end();
-  Bytes peak;
+  Peaks peak;
   for (std::size_t t = stretch.first; t < stretch.end; ++t) {
     if (!priced.computes(t)) continue;
     Bytes there;
@@ -95,21 +125,22 @@ Bytes peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
       const bool in_use = t < turn ? t <= life.forward_last : t >= life.backward_first;
       if (!is_kept || (own && (always || in_use))) there += life.size;
     }
-    peak = std::max(peak, there);
+    peak.raise(fetched[t], there);
   }
   return peak;
 }
 
 void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
-                const Stretch& forward, const Stretch& backward) {
+                const std::vector<Peaks>& fetched, const Stretch& forward,
+                const Stretch& backward) {
   for (const BufferLife& life : lives) {
     const bool own = forward.first <= life.first && life.first < forward.end;
     if (own && life.last >= priced.forward_end()) cost.kept += life.size;
   }
-  cost.forward_peak = peak_in(priced, lives, forward, forward, true);
-  cost.backward_peak = peak_in(priced, lives, backward, forward, true);
-  cost.forward_use_peak = peak_in(priced, lives, forward, forward, false);
-  cost.backward_use_peak = peak_in(priced, lives, backward, forward, false);
+  cost.forward_peak = peak_in(priced, lives, fetched, forward, forward, true);
+  cost.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
+  cost.forward_use_peak = peak_in(priced, lives, fetched, forward, forward, false);
+  cost.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
 }
 
 // Kernels of a block's forward that stand before an op's.
@@ -120,11 +151,6 @@ double seconds_before(const PricedProgram& priced, const Stretch& forward, std::
     if (priced.computes(t)) seconds += priced.seconds(t);
   }
   return seconds;
-}
-
-bool is_routed(const PlannedGraph& planned, std::size_t op) {
-  return planned.graph.ops[op].kind == OpKind::ExpertMatmul &&
-         !planned.op(op).layouts.weights[0].dims[0].sharding.axes.empty();
 }
 
 void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPlay& play,
@@ -335,6 +361,7 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples, cons
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};
   const auto lives = lives_of(priced, fragment, plan.precision);
+  const auto fetched = fetched_by(priced, fragment, planned, plan.precision);
 
   BlockBounds costs;
   std::map<std::vector<AxisId>, std::size_t> likenesses;
@@ -346,7 +373,7 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples, cons
     cost.forward = StretchPlay(priced, forward, ahead).play();
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
-    add_memory(cost, priced, lives, ahead, back);
+    add_memory(cost, priced, lives, fetched, ahead, back);
     add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
     if (block.layer && costs.message == Bytes()) {
       costs.message = message_bytes(planned, plan, block.ops) * samples;

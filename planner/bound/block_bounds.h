@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -35,13 +36,29 @@ struct BlockWeight {
   double read_after_s = 0;       // of the forward's kernels, up to the first that may read it
 };
 
+// The most that is there, by what of the state is elsewhere and comes for the kernels that use it:
+// nothing, gradients, or gradients and weights; without experts that are each at one device, or
+// with them.
+struct Peaks {
+  Bytes of[3][2] = {};
+
+  void raise(const Peaks& other, Bytes more = {}) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < 2; ++j) of[i][j] = std::max(of[i][j], other.of[i][j] + more);
+    }
+  }
+  void add(Bytes bytes) {
+    for (auto& own : of) own[0] += bytes, own[1] += bytes;
+  }
+};
+
 struct BlockBound {
   BlockWork forward, backward;
   Bytes kept;  // from the forward to the backward, of one micro-batch
   // The most that is there in a direction besides what other blocks keep.
-  Bytes forward_peak, backward_peak;
+  Peaks forward_peak, backward_peak;
   // The same where what it keeps may be on the host while its kernels do not use it.
-  Bytes forward_use_peak, backward_use_peak;
+  Peaks forward_use_peak, backward_use_peak;
   std::vector<BlockWeight> weights;
   bool layer = false;  // of those that chunks share
 };

@@ -48,11 +48,17 @@ double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoice
   for (std::int64_t member = 0; member < members; ++member) {
     transfer.group.push_back(repeating_device(choices, stage, member * sharing));
   }
+  return entry->second = shared_price(std::move(transfer), elements, element);
+}
+
+// Of a transfer in which every member of the group has a part of the elements, or all.
+double Bounds::shared_price(Transfer transfer, std::int64_t elements, BufferElement element) const {
+  const auto members = static_cast<std::int64_t>(transfer.group.size());
   const Operand whole = range_of(elements, element);
   const Operand own = range_of(elements / members, element);
-  transfer.source = cuts_target(kind) ? own : whole;
-  transfer.target = cuts_source(kind) ? own : whole;
-  return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
+  transfer.source = cuts_target(transfer.kind) ? own : whole;
+  transfer.target = cuts_source(transfer.kind) ? own : whole;
+  return setting_.costs->transfer(transfer, batch_.precision).time.value();
 }
 
 // Of those that have the weights of a stage's first device, replica by replica.
@@ -125,8 +131,7 @@ double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int
   const auto [entry, added] =
       state_prices_.try_emplace({kind, choices.gradient_precision, elements});
   if (!added || elements == 0) return entry->second;
-  const Plan plan{.precision = batch_.precision,
-                  .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
+  const Plan plan = element_plan(choices);
   const auto written = [&](std::int64_t count, BufferElement element) {
     Operand operand = range_of(count, element);
     operand.written = true;

@@ -7,41 +7,66 @@
 #include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
+namespace {
 
-const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
+// The most that a kernel reads or writes of one buffer; several operands may be of the same.
+Bytes operand_of(const Kernel& kernel, Precision precision) {
+  Bytes most;
+  for (const Operand& operand : kernel.operands) {
+    const Bytes bytes = bytes_per_element(operand.element, precision) * element_count(operand);
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+}  // namespace
+
+Bounds::SampleSeconds Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
   PlanChoices any_place = choices;
   any_place.place.clear();
   any_place.sequence_parallel = false;
   any_place.recompute = {};
   any_place.ep = 1;
-  any_place.etp.reset();
-  const LoweredKey key = key_of(any_place);
+  const SampleSeconds least = plain_sample(any_place, microbatch);
+  // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
+  if (choices.tp == 1 || choices.tensor != TensorForm::OneD) return least;
+  any_place.sequence_parallel = true;
+  const SampleSeconds cut = plain_sample(any_place, microbatch);
+  // Nothing: it cannot be lowered.
+  if (least.all == 0 || cut.all == 0) return least.all == 0 ? cut : least;
+  return {std::min(least.all, cut.all), std::min(least.layer, cut.layer),
+          std::min(least.largest, cut.largest)};
+}
+
+const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
+                                                  std::int64_t microbatch) {
+  const LoweredKey key = key_of(choices);
   const auto [entry, added] = samples_.try_emplace({key, microbatch});
   if (!added) return entry->second;
   const auto [known, first] = kernels_.try_emplace(key);
   if (first) {
-    const auto& lowered = lowered_blocks(any_place);
+    const auto& lowered = lowered_blocks(choices);
     if (const auto* blocks = std::get_if<LoweredBlocks>(&lowered)) {
       known->second = kernels_of(*blocks, few_);
     }
   }
   const DeviceId device(0);
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
+  SampleSeconds& seconds = entry->second;
   std::vector<double> blocks(setting_.model.blocks.size(), 0);
   for (const BlockKernel& kernel : known->second) {
-    // With the sequence cut, kernels that tensor parallelism repeats have a part of it each.
-    const KernelKind kind = kernel.one.kind;
-    if (choices.tp > 1 && kind != KernelKind::Matmul && kind != KernelKind::Attention) continue;
     Kernel whole = grown(kernel.one, kernel.two, microbatch / parts);
     // However experts are shared out, the rows are no fewer: at best they are all one expert's.
-    if (kind == KernelKind::ExpertMatmul) {
+    if (kernel.one.kind == KernelKind::ExpertMatmul) {
       for (Operand& operand : whole.operands) {
         if (operand.sizes.size() == 3) operand.sizes[0] = 1;
       }
     }
+    if (kernel.one.kind != KernelKind::ExpertMatmul) {
+      seconds.largest = std::max(seconds.largest, operand_of(whole, batch_.precision));
+    }
     blocks[kernel.block] += setting_.costs->kernel(whole, batch_.precision, device).time.value();
   }
-  SampleSeconds& seconds = entry->second;
   const double share = 1 / (static_cast<double>(microbatch) * speed_of(setting_.cluster, device));
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const std::int64_t count = setting_.model.blocks[b].count;
@@ -56,7 +81,7 @@ const Bounds::SampleSeconds& Bounds::sample(const PlanChoices& choices, std::int
 Seconds Bounds::of_kernels(const PlanChoices& choices) {
   const auto samples = static_cast<double>(batch_.global_batch / choices.dp);
   const auto stages = static_cast<double>(choices.pp);
-  const SampleSeconds& seconds = sample(choices, choices.microbatch);
+  const SampleSeconds seconds = sample(choices, choices.microbatch);
   // As in of_any.
   const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
   const double kernels = (seconds.all * samples / stages + ahead) * kRounding;
@@ -81,6 +106,10 @@ Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
 Seconds Bounds::of_mesh(const PlanChoices& choices) const {
   const auto devices = static_cast<double>(device_count(choices));
   return Seconds(flops_ / (peak_ * devices) * kRounding + setting_.step.step_s);
+}
+
+Bytes Bounds::largest_operand(const PlanChoices& choices) {
+  return sample(choices, choices.microbatch).largest + setting_.memory.context;
 }
 
 }  // namespace meshwright

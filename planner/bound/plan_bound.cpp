@@ -25,6 +25,15 @@ bool is_trained(const Model& model) {
          });
 }
 
+bool has_experts(const Block& block, std::size_t weight) {
+  return std::ranges::any_of(block.ops, [&](const Op& op) {
+    return op.kind == OpKind::ExpertMatmul &&
+           std::ranges::any_of(op.weights, [&](const WeightUse& use) {
+             return !use.shared && use.id.index() == weight;
+           });
+  });
+}
+
 // What attention cannot do without, of one sample: pairs that masks show, but for those of a token
 // with itself. How blocks of keys are cut does not matter.
 double attention_flops(const Model& model, const ModelCosts& costs, std::int64_t sequence) {
@@ -93,6 +102,16 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
   const double forward = static_cast<double>(costs.linear_forward.value()) +
                          attention_flops(setting.model, costs, batch.sequence);
   flops_ = forward * static_cast<double>(batch.global_batch) * (is_trained(setting.model) ? 3 : 1);
+  const DimSizes sizes(setting.model, 1, batch.sequence);
+  for (const Block& block : setting.model.blocks) {
+    for (std::size_t w = 0; w < block.weights.size(); ++w) {
+      if (block.weights[w].frozen) continue;
+      const std::int64_t elements = sizes.elements(block.weights[w].dims) * block.count;
+      const auto number = has_experts(block, w) ? &WeightElements::routed : &WeightElements::common;
+      weights_.*number += elements;
+      if (block.count > 1) layer_weights_.*number += elements;
+    }
+  }
   for (const NodeType& node : setting.cluster.node_types) {
     peak_ = std::max(peak_, peak_of(node.device, batch.precision).value());
   }

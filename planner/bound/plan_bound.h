@@ -70,6 +70,12 @@ class Bounds {
   // micro-batch of the choices, or with any that the batch allows.
   Seconds of_kernels(const PlanChoices& choices);
   Seconds of_any_microbatch(const PlanChoices& choices);
+  // What the largest operand of a kernel needs, with the micro-batch of the choices.
+  Bytes largest_operand(const PlanChoices& choices);
+  // Of all plans with these degrees, place and ZeRO stage: what is done about the state of layers.
+  Seconds of_replicas(const PlanChoices& choices);
+  // What state alone needs on the fullest device.
+  Bytes state_of(const PlanChoices& choices) const;
   // That were asked about so far.
   std::size_t block_count() const { return blocks_.size(); }
 
@@ -103,11 +109,27 @@ class Bounds {
     std::map<bool, double> norms;  // over all replicas or not
   };
 
-  // Kernels of one sample, in all blocks and in the least layer.
+  // Kernels of one sample, in all blocks and in the least layer; and their largest operand.
   struct SampleSeconds {
     double all = 0, layer = 0;
+    Bytes largest = {};
   };
-  const SampleSeconds& sample(const PlanChoices& choices, std::int64_t microbatch);
+  SampleSeconds sample(const PlanChoices& choices, std::int64_t microbatch);
+  const SampleSeconds& plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  // Elements of weights: those that all have part of, and those of experts.
+  struct WeightElements {
+    std::int64_t common = 0, routed = 0;
+  };
+  // Of these what a device has, where stages have equally much.
+  StageHolds share_of(const PlanChoices& choices, const WeightElements& weights) const;
+  // Of an element, in a transfer among devices of which so many stand in a node.
+  double replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
+                      std::int64_t inside);
+  // What elements are.
+  Plan element_plan(const PlanChoices& choices) const {
+    return {.precision = batch_.precision,
+            .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
+  }
   // Without recomputation.
   const BlockBounds& plain_blocks(const PlanChoices& choices);
   // Of every replica, in a step.
@@ -124,6 +146,7 @@ class Bounds {
   double replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                        std::int64_t stage, std::int64_t elements, BufferElement element,
                        bool routed) const;
+  double shared_price(Transfer transfer, std::int64_t elements, BufferElement element) const;
   DeviceId repeating_device(const PlanChoices& choices, std::int64_t stage,
                             std::int64_t member) const;
   // What kernels lose of the time that replicas transfer.
@@ -143,8 +166,9 @@ class Bounds {
   const std::optional<Bytes> room_;
   const Model few_;
   const Setting few_setting_;
-  double flops_ = 0;  // of matrix products, of a step
-  double peak_ = 0;   // of a device, in FLOPs per second
+  WeightElements weights_, layer_weights_;  // trained, of all blocks and of layers
+  double flops_ = 0;                        // of matrix products, of a step
+  double peak_ = 0;                         // of a device, in FLOPs per second
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
   std::map<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered_;  // the latest
   std::deque<LoweredKey> lowered_order_;
@@ -153,6 +177,8 @@ class Bounds {
   std::map<BlocksKey, SampleSeconds> samples_;
   std::map<std::string, Prices> prices_;  // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
+  std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t>, double>
+      replica_rates_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;
   std::size_t item_count_ = 0;                           // of all lists

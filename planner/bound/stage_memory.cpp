@@ -3,31 +3,35 @@
 #include <optional>
 
 #include "planner/bound/stage_play.h"
+#include "simulator/choices/stage_axes.h"
 #include "simulator/lowering/step_end.h"
 
 namespace meshwright {
 
-Bytes StagePlay::optimizer_bytes(std::int64_t elements) const {
-  const auto states = static_cast<std::int64_t>(optimizer_state(element_plan_).size());
-  return bytes_per_element(state_element(element_plan_), element_plan_.precision) *
+Bytes optimizer_bytes(const Plan& element_plan, std::int64_t elements) {
+  const auto states = static_cast<std::int64_t>(optimizer_state(element_plan).size());
+  return bytes_per_element(state_element(element_plan), element_plan.precision) *
          (states * elements);
 }
 
-Bytes StagePlay::state_bytes(const StageHolds& stage) const {
+Bytes state_bytes(const StageHolds& stage, const PlanChoices& choices, const Plan& element_plan,
+                  const Setting& setting) {
   const auto bytes = [&](BufferElement element) {
-    return bytes_per_element(element, element_plan_.precision);
+    return bytes_per_element(element, element_plan.precision);
   };
+  const std::int64_t repeats = repeated_weights(choices);
+  const std::int64_t repeats_routed = repeats / replicas_sharing_experts(choices);
   const auto share = [&](std::int64_t elements, int from) {
-    if (choices_.zero < from) return elements;
-    return (elements - stage.routed) / repeats_ + stage.routed / (repeats_ / sharing_);
+    if (choices.zero < from) return elements;
+    return (elements - stage.routed) / repeats + stage.routed / repeats_routed;
   };
-  Bytes total = bytes(gradient_element(element_plan_)) * share(stage.elements, 2);
+  Bytes total = bytes(gradient_element(element_plan)) * share(stage.elements, 2);
   // Some software makes 16-bit weights of the optimizer's copy when it gathers them.
   const bool casts =
-      setting_.memory.casts_weights && is_mixed(element_plan_.precision) && choices_.zero == 3;
+      setting.memory.casts_weights && is_mixed(element_plan.precision) && choices.zero == 3;
   if (!casts) total += bytes(BufferElement::Real) * share(stage.elements + stage.frozen, 3);
-  if (!choices_.offload_optimizer) {
-    total += optimizer_bytes(share(stage.elements, 1));
+  if (!choices.offload_optimizer) {
+    total += optimizer_bytes(element_plan, share(stage.elements, 1));
   }
   return total;
 }
@@ -37,7 +41,7 @@ Bytes StagePlay::host_bytes() const {
   std::optional<Bytes> least;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     Bytes bytes = work_.stage(s).away;
-    if (choices_.offload_optimizer) bytes += optimizer_bytes(owned(work_.stage(s)));
+    if (choices_.offload_optimizer) bytes += optimizer_bytes(element_plan_, owned(work_.stage(s)));
     least = std::min(least.value_or(bytes), bytes);
   }
   return *least;
@@ -45,8 +49,11 @@ Bytes StagePlay::host_bytes() const {
 
 Bytes StagePlay::bytes() const {
   Bytes most;
+  const int elsewhere = repeats_ > 1 ? std::max(0, choices_.zero - 1) : 0;
+  const bool routed = repeats_ > sharing_;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    most = std::max(most, state_bytes(work_.stage(s)) + work_.stage(s).activations);
+    const Bytes state = state_bytes(work_.stage(s), choices_, element_plan_, setting_);
+    most = std::max(most, state + work_.stage(s).activations.of[elsewhere][routed]);
   }
   return most;
 }

@@ -24,8 +24,7 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
       prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
       microbatches_(bounds.microbatches_of(choices)),
-      element_plan_{.precision = bounds.batch_.precision,
-                    .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)},
+      element_plan_(bounds.element_plan(choices)),
       copies_(work.kind_count(), -1),
       stages_(static_cast<std::size_t>(choices.pp)) {}
 

@@ -13,6 +13,12 @@ namespace meshwright {
 // Not known yet.
 inline constexpr double kNotSent = std::numeric_limits<double>::infinity();
 
+// Moments and master weights of so many elements; and all state that a device of a stage has. The
+// plan says what elements are.
+Bytes optimizer_bytes(const Plan& element_plan, std::int64_t elements);
+Bytes state_bytes(const StageHolds& stage, const PlanChoices& choices, const Plan& element_plan,
+                  const Setting& setting);
+
 // Plays a plan's stages, chunk by chunk: each takes what its blocks take alone, and what goes
 // between stages its price. Where the state is open, nothing is done for it.
 class StagePlay {
@@ -102,9 +108,6 @@ class StagePlay {
   void add_updates();
   double gathers_s(const Stage& stage) const;
   double replica_lane_s(const Stage& stage) const;
-  // Moments and master weights of so many elements.
-  Bytes optimizer_bytes(std::int64_t elements) const;
-  Bytes state_bytes(const StageHolds& stage) const;
   // Experts that replicas share out have their state at fewer of them. Where the state is open, as
   // many as there can be.
   std::int64_t owners(bool routed = false) const {

@@ -195,7 +195,7 @@ double StagePlay::copy_lane_s(std::size_t number) {
 // Moments and master weights, one way.
 double StagePlay::state_copy_s(std::size_t number) {
   if (!choices_.offload_optimizer) return 0;
-  return bounds_.copy_price(choices_, optimizer_bytes(owned(work_.stage(number))));
+  return bounds_.copy_price(choices_, optimizer_bytes(element_plan_, owned(work_.stage(number))));
 }
 
 }  // namespace meshwright

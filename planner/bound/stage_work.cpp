@@ -87,14 +87,14 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     if (block.layer && offloads) {
       chunk.away += block.kept * run.count;
       layer = std::max(layer, block.kept);
-      chunk.forward_peak = std::max(chunk.forward_peak, block.forward_use_peak);
-      chunk.backward_peak = std::max(chunk.backward_peak, block.backward_use_peak);
+      chunk.forward_peak.raise(block.forward_use_peak);
+      chunk.backward_peak.raise(block.backward_use_peak);
       continue;
     }
     // The last repetition has most before it.
     const Bytes before = chunk.kept + block.kept * (run.count - 1);
-    chunk.forward_peak = std::max(chunk.forward_peak, before + block.forward_peak);
-    chunk.backward_peak = std::max(chunk.backward_peak, before + block.backward_peak);
+    chunk.forward_peak.raise(block.forward_peak, before);
+    chunk.backward_peak.raise(block.backward_peak, before);
     chunk.kept += block.kept * run.count;
   }
   // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
@@ -104,12 +104,12 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   // Between chunks what comes in is kept here, and what goes out where it is read.
   if (chunk.receives && !offloads) {
     chunk.kept += costs_.message;
-    chunk.forward_peak += costs_.message;
-    chunk.backward_peak += costs_.message;
+    chunk.forward_peak.add(costs_.message);
+    chunk.backward_peak.add(costs_.message);
   }
   if (chunk.sends && !offloads) {
     chunk.kept -= costs_.message;
-    chunk.backward_peak -= costs_.message;
+    chunk.backward_peak.add(Bytes() - costs_.message);
   }
 }
 
@@ -132,8 +132,7 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     if (item.receives) continue;
     const ChunkWork& work = chunk(static_cast<std::size_t>(item.chunk));
     if (!item.forward) kept -= work.kept, away -= work.away;
-    stage.activations =
-        std::max(stage.activations, kept + (item.forward ? work.forward_peak : work.backward_peak));
+    stage.activations.raise(item.forward ? work.forward_peak : work.backward_peak, kept);
     // What was computed last may not be there yet.
     stage.away = std::max(stage.away, away);
     if (item.forward) kept += work.kept, away += work.away;

@@ -39,7 +39,8 @@ struct ChunkWork {
   double forward_s = 0, backward_s = 0;  // of kernels
   double forward_transfer_s = 0, backward_transfer_s = 0;
   // Of a micro-batch: what is kept, and the most that is there besides what others keep.
-  Bytes kept, forward_peak, backward_peak;
+  Bytes kept;
+  Peaks forward_peak, backward_peak;
   Bytes away;  // on the host in between
 
   bool is_like(const ChunkWork& other) const {
@@ -54,7 +55,7 @@ struct StageHolds {
   std::int64_t routed = 0;    // of these, of experts that replicas share out among them
   std::int64_t frozen = 0;
   std::vector<std::int64_t> tied;  // elements of each trained weight that several ops use
-  Bytes activations;               // the most that kernels find there of all micro-batches
+  Peaks activations;               // the most that kernels find there of all micro-batches
   Bytes away;                      // the most of it on the host
 };
 

@@ -76,6 +76,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(any.step <= report.step);
     CHECK(bounds.of_mesh(choices) <= report.step);
     CHECK(bounds.of_kernels(choices) <= report.step);
+    CHECK(bounds.of_replicas(choices) <= report.step);
     CHECK(bounds.of_schedule(choices) <= report.step);
     PlanChoices plain = choices;
     plain.recompute = {};
@@ -84,6 +85,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bounds.of_any_state(plain) <= bound.step);
     CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
     CHECK(bound.bytes <= needed);
+    CHECK(bounds.state_of(choices) <= needed);
+    CHECK(bounds.largest_operand(choices) <= needed);
   }
   std::ranges::sort(tightness);
   std::ranges::sort(memory);

@@ -1,0 +1,90 @@
+// What the state of plans takes of which only the devices, their place and ZeRO are known.
+#include <algorithm>
+
+#include "planner/bound/plan_bound.h"
+#include "planner/bound/stage_play.h"
+#include "simulator/choices/stage_axes.h"
+
+namespace meshwright {
+namespace {
+
+// Whether all groups of as many devices, as many of them in a node, transfer alike.
+bool is_even(const Cluster& cluster) {
+  return cluster.node_types.size() == 1 && cluster.nodes.size() == 1 &&
+         cluster.exceptions.empty() && cluster.network.size() <= 1 &&
+         cluster.node_types.front().levels.size() == 1;
+}
+
+// Of replicas and parts of the sequence.
+std::int64_t repeats_in_node(const PlanChoices& choices) {
+  std::int64_t inside = 1;
+  for (const NodeShare& share : choices.place) {
+    if (share.axis == "dp" || share.axis == "cp") inside *= share.count;
+  }
+  return inside;
+}
+
+}  // namespace
+
+StageHolds Bounds::share_of(const PlanChoices& choices, const WeightElements& weights) const {
+  const std::int64_t routed =
+      weights.routed / (choices.ep * expert_tensor_degree(choices) * choices.pp);
+  const bool shared = replicas_sharing_experts(choices) > 1;
+  return {.elements = weights.common / (choices.tp * choices.pp) + routed,
+          .routed = shared ? routed : 0};
+}
+
+// One stage has no less than all have on average.
+Bytes Bounds::state_of(const PlanChoices& choices) const {
+  return state_bytes(share_of(choices, weights_), choices, element_plan(choices), setting_) +
+         setting_.memory.context;
+}
+
+double Bounds::replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
+                            std::int64_t inside) {
+  if (members == 1) return 0;
+  const auto [entry, added] = replica_rates_.try_emplace({kind, element, members, inside});
+  if (!added) return entry->second;
+  Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  for (std::int64_t i = 0; i < members; ++i) {
+    transfer.group.push_back(DeviceId(i / inside * node + i % inside));
+  }
+  // More than any bucket: of smaller ones an element takes no less.
+  constexpr std::int64_t kMany = std::int64_t{1} << 34;
+  const std::int64_t elements = kMany / members * members;
+  return entry->second =
+             shared_price(std::move(transfer), elements, element) / static_cast<double>(elements);
+}
+
+// What the busier of the lanes between replicas has to do, as in StagePlay::replica_lane_s.
+Seconds Bounds::of_replicas(const PlanChoices& choices) {
+  const std::int64_t members = repeated_weights(choices);
+  const bool placed = !choices.place.empty() ||
+                      device_count(setting_.cluster) <= setting_.cluster.node_types.front().devices;
+  if (members == 1 || choices.tensor != TensorForm::OneD || choices.shard || !placed ||
+      !is_even(setting_.cluster)) {
+    return {};
+  }
+  const std::int64_t sharing = replicas_sharing_experts(choices);
+  const std::int64_t inside = choices.place.empty() ? members : repeats_in_node(choices);
+  const StageHolds holds = share_of(choices, layer_weights_);
+  const BufferElement gradient = gradient_element(element_plan(choices));
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
+  const double sums = choices.zero >= 2 ? microbatches : 1;
+  const double gathers = choices.zero == 3 && choices.reshard ? 2 * microbatches : 1;
+  const auto lane = [&](std::int64_t elements, std::int64_t own, std::int64_t own_inside) {
+    const auto rate = [&](TransferKind kind, BufferElement element) {
+      return static_cast<double>(elements) * replica_rate(kind, element, own, own_inside);
+    };
+    if (choices.zero == 0) return rate(TransferKind::AllReduce, gradient);
+    return sums * rate(TransferKind::ReduceScatter, gradient) +
+           gathers * rate(TransferKind::AllGather, BufferElement::Real);
+  };
+  const double common = lane(holds.elements - holds.routed, members, inside);
+  const double routed =
+      lane(holds.routed, members / sharing, std::max<std::int64_t>(1, inside / sharing));
+  return Seconds(std::max(common, routed) * kRounding);
+}
+
+}  // namespace meshwright
