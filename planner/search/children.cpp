@@ -5,8 +5,10 @@ namespace meshwright {
 std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bounds& bounds) {
   const PlanChoices& choices = node.choices;
   std::vector<Child> children;
-  const auto add_each = [&](Depth depth, std::vector<PlanChoices> all, Seconds least = {}) {
-    for (PlanChoices& one : all) children.push_back({depth, std::move(one), least});
+  const auto add_each = [&](Depth depth, std::vector<PlanChoices> all, Bytes least = {}) {
+    for (PlanChoices& one : all) {
+      children.push_back({depth, std::move(one), node.bound.step, least});
+    }
   };
   switch (node.depth) {
     case Depth::Mesh:
@@ -16,7 +18,10 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Microbatch, space.microbatches(choices));
       break;
     case Depth::Microbatch:
-      add_each(Depth::Division, space.divisions(choices));
+      add_each(Depth::Place, space.divisions(choices));
+      break;
+    case Depth::Place:
+      add_each(Depth::Division, {choices});
       break;
     case Depth::Division:
       for (const PlanChoices& scheduled : space.schedules(choices)) {
@@ -30,14 +35,14 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Zero, space.zeros(choices));
       break;
     case Depth::Zero:
-      children.push_back({Depth::State, choices, node.bound.step, node.bound.bytes});
+      add_each(Depth::State, {choices}, node.bound.bytes);
       break;
     case Depth::State:
-      add_each(Depth::Recompute, space.recomputes(choices), node.bound.step);
+      add_each(Depth::Recompute, space.recomputes(choices));
       break;
     case Depth::Recompute:
       for (const PlanChoices& offloaded : space.optimizer_offloads(choices)) {
-        add_each(Depth::Plan, space.buckets(offloaded), node.bound.step);
+        add_each(Depth::Plan, space.buckets(offloaded));
       }
       break;
     case Depth::Plan:

@@ -1,107 +1,150 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include "planner/bound/plan_bound.h"
-#include "simulator/choices/plan_choices.h"
+#include "planner/search/expectation.h"
+#include "planner/search/node.h"
 
 namespace meshwright {
 
-// How far choices have come; each step decides more.
-enum class Depth {
-  Mesh,
-  Kernels,
-  Microbatch,
-  Division,
-  Schedule,
-  Offload,
-  Zero,
-  State,  // the same, with what the state costs
-  Recompute,
-  Plan
+// Whether one comes before another with the same number: the one that is further decided, then
+// fewer devices, then by the text, so that nothing depends on the order in which nodes were made.
+inline bool is_before(const Node& a, const Node& b) {
+  if (a.depth != b.depth) return a.depth > b.depth;
+  const std::int64_t devices_a = device_count(a.choices), devices_b = device_count(b.choices);
+  if (devices_a != devices_b) return devices_a < devices_b;
+  // Numbers first: texts take long to write.
+  const auto numbers = [](const PlanChoices& c) {
+    return std::tuple(c.dp, c.tp, c.pp, c.cp, c.microbatch, c.virtual_stages, c.zero,
+                      c.bucket.value());
+  };
+  if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) < numbers(b.choices);
+  return to_text(a.choices) < to_text(b.choices);
+}
+
+// A node stands in several queues: taken out of one, it is left in the others for a while.
+struct OpenNode {
+  Node node;
+  bool taken = false;
 };
 
-struct Node {
-  Depth depth = Depth::Mesh;
-  PlanChoices choices;
-  PlanBound bound;
-  double cost = 0;  // least, by the objective
-};
-
-// The most promising first; of equals the one that is further decided, then fewer devices, then by
-// the text, so that nothing depends on the order in which nodes were made.
-struct IsWorse {
-  bool operator()(const Node& a, const Node& b) const {
-    if (a.cost != b.cost) return a.cost > b.cost;
-    if (a.depth != b.depth) return a.depth < b.depth;
-    const std::int64_t devices_a = device_count(a.choices), devices_b = device_count(b.choices);
-    if (devices_a != devices_b) return devices_a > devices_b;
-    // Numbers first: texts take long to write.
-    const auto numbers = [](const PlanChoices& c) {
-      return std::tuple(c.dp, c.tp, c.pp, c.cp, c.microbatch, c.virtual_stages, c.zero,
-                        c.bucket.value());
-    };
-    if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) > numbers(b.choices);
-    return to_text(a.choices) > to_text(b.choices);
-  }
-};
-
-// A queue whose first can be taken out without a copy.
-class OpenGroup {
+// By a number, the least first.
+class NodeQueue {
  public:
-  bool empty() const { return heap_.empty(); }
-  const Node& top() const { return heap_.front(); }
-  void push(Node node) {
-    heap_.push_back(std::move(node));
-    std::ranges::push_heap(heap_, IsWorse());
+  struct Entry {
+    double number = 0;
+    std::shared_ptr<OpenNode> open;
+  };
+  void push(Entry entry) {
+    heap_.push_back(std::move(entry));
+    std::ranges::push_heap(heap_, is_later);
   }
-  Node pop() {
-    std::ranges::pop_heap(heap_, IsWorse());
-    Node node = std::move(heap_.back());
+  // Null: all were taken.
+  const Entry* top() {
+    while (!heap_.empty() && heap_.front().open->taken) pop();
+    return heap_.empty() ? nullptr : &heap_.front();
+  }
+  Entry pop() {
+    std::ranges::pop_heap(heap_, is_later);
+    Entry entry = std::move(heap_.back());
     heap_.pop_back();
-    return node;
+    return entry;
   }
 
  private:
-  std::vector<Node> heap_;
+  static bool is_later(const Entry& a, const Entry& b) {
+    return a.number != b.number ? a.number > b.number : is_before(b.open->node, a.open->node);
+  }
+  std::vector<Entry> heap_;
 };
 
-// Sets of plans that are not decided yet, and plans that are not simulated. Those whose activations
-// go to the host take turns with the others, plan by plan: whether they fit and hide their copies
-// only a simulation tells, so many of them may be looked at in vain.
+// Sets of plans that are not decided yet, and plans that are not simulated. The least bound is
+// next, or what a plan is expected of that would be much better than the best so far: the least
+// bounds stand where little is decided, and plans that are found early cut much off. Those whose
+// activations go to the host take turns with the others, plan by plan, the fewer the more were
+// looked at in vain: whether they fit and hide their copies only a simulation tells.
 class OpenSets {
  public:
+  // It must outlive this, and may learn.
+  explicit OpenSets(const Expectation& expectation) : expectation_(expectation) {}
+
   void push(Node node) {
-    OpenGroup& group = node.choices.offload_activations ? doubtful_ : sure_;
-    group.push(std::move(node));
+    Group& group = node.choices.offload_activations ? doubtful_ : sure_;
+    const auto open = std::make_shared<OpenNode>(std::move(node));
+    group.by_cost.push({open->node.cost, open});
+    if (&group == &sure_) by_expected_.push({expectation_.of(open->node), open});
   }
-  bool empty() const { return sure_.empty() && doubtful_.empty(); }
-  // That costs least.
-  const Node& top() const { return has_least(sure_, doubtful_) ? sure_.top() : doubtful_.top(); }
-  Node pop_least() { return has_least(sure_, doubtful_) ? sure_.pop() : doubtful_.pop(); }
-  // The next to look at of those that cost less than `enough`.
-  std::optional<Node> next(double enough) {
-    const bool doubtful_first = plans_of_doubtful_ < plans_of_sure_;
+  // That costs least; null: there are none.
+  const Node* least() {
+    const NodeQueue::Entry* entry = group_with_least().by_cost.top();
+    return entry ? &entry->open->node : nullptr;
+  }
+  // There must be one.
+  Node pop_least() {
+    Group& group = group_with_least();
+    group.by_cost.top();
+    return take(group.by_cost.pop().open);
+  }
+  // The next to look at of those that cost less than `enough`, which never grows. Those of which
+  // less than `promising` is expected go before.
+  std::optional<Node> next(double enough, double promising) {
+    constexpr std::int64_t kBounds = 4;  // every so many turns by bounds, for the proof
+    const bool by_bound = ++turns_ % kBounds == 0;
+    const bool doubtful_first = doubtful_.plans * (1 + in_vain_ / kFewInVain) < sure_.plans;
     for (const bool doubtful : {doubtful_first, !doubtful_first}) {
-      OpenGroup& group = doubtful ? doubtful_ : sure_;
-      if (group.empty() || group.top().cost >= enough) continue;
-      Node node = group.pop();
-      if (node.depth == Depth::Plan) ++(doubtful ? plans_of_doubtful_ : plans_of_sure_);
-      return node;
+      if (doubtful && in_vain_ == kMostInVain) continue;
+      Group& group = doubtful ? doubtful_ : sure_;
+      const NodeQueue::Entry* first = group.by_cost.top();
+      if (!first || first->number >= enough) continue;
+      auto open = doubtful || by_bound ? nullptr : promising_of(promising);
+      if (!open) open = group.by_cost.pop().open;
+      if (open->node.depth == Depth::Plan) ++group.plans;
+      return take(open);
     }
     return std::nullopt;
   }
+  // Whether a plan whose activations go to the host was the best so far.
+  void note_doubtful(bool best) { in_vain_ = best ? 0 : in_vain_ + 1; }
 
  private:
-  static bool has_least(const OpenGroup& one, const OpenGroup& other) {
-    return other.empty() || (!one.empty() && one.top().cost <= other.top().cost);
+  static constexpr std::int64_t kFewInVain = 8, kMostInVain = 100;
+  struct Group {
+    NodeQueue by_cost;
+    std::int64_t plans = 0;  // that were looked at
+  };
+
+  Group& group_with_least() {
+    const auto *sure = sure_.by_cost.top(), *doubtful = doubtful_.by_cost.top();
+    return !doubtful || (sure && sure->number <= doubtful->number) ? sure_ : doubtful_;
+  }
+  static Node take(const std::shared_ptr<OpenNode>& open) {
+    open->taken = true;
+    return open->node;  // others in the queues are still compared with it
+  }
+  // Of which less is expected; what is may have changed since. Null: there is none.
+  std::shared_ptr<OpenNode> promising_of(double promising) {
+    constexpr double kMuch = 1.02;
+    const auto* top = by_expected_.top();
+    for (; top && top->number < promising; top = by_expected_.top()) {
+      NodeQueue::Entry entry = by_expected_.pop();
+      const double now = expectation_.of(entry.open->node);
+      if (now <= kMuch * entry.number) return entry.open;
+      by_expected_.push({now, std::move(entry.open)});
+    }
+    return nullptr;
   }
 
-  OpenGroup sure_, doubtful_;
-  std::int64_t plans_of_sure_ = 0, plans_of_doubtful_ = 0;  // that were looked at
+  const Expectation& expectation_;
+  Group sure_, doubtful_;
+  NodeQueue by_expected_;  // sure ones
+  std::int64_t turns_ = 0;
+  std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best
 };
 
 }  // namespace meshwright

@@ -8,21 +8,13 @@
 #include <utility>
 
 #include "planner/search/children.h"
+#include "planner/search/expectation.h"
+#include "planner/search/objective.h"
 #include "planner/search/open_sets.h"
 #include "planner/search/space.h"
 
 namespace meshwright {
 namespace {
-
-// Of the largest device.
-Bytes capacity_of(const SearchQuestion& question, const Setting& setting) {
-  Bytes capacity;
-  for (const NodeType& node : setting.cluster.node_types) {
-    const Bytes own = node.device.memory.value;
-    capacity = std::max(capacity, std::min(question.max_memory.value_or(own), own));
-  }
-  return capacity;
-}
 
 class Search {
  public:
@@ -33,16 +25,16 @@ class Search {
         progress_(progress),
         stop_(std::move(stop)),
         space_(question, setting),
-        capacity_(capacity_of(question, setting)),
+        capacity_(capacity_of(question, setting.cluster)),
         bounds_(question.batch, setting, room()) {}
 
   SearchResult run() {
     for (PlanChoices& mesh : space_.meshes()) add({Depth::Mesh, std::move(mesh)});
     while (!stop_.stop_requested() && !is_exhausted()) {
-      const auto node = open_.next(best_ ? enough() : std::numeric_limits<double>::infinity());
+      constexpr double kNever = std::numeric_limits<double>::infinity();
+      const auto node = open_.next(best_ ? enough() : kNever, best_ ? promising() : kNever);
       if (!node) break;
       look_at(*node);
-      if (node->depth == Depth::Microbatch) probe_sometimes();
       ++turns_;
       report_progress(node->depth == Depth::Plan);
     }
@@ -54,22 +46,7 @@ class Search {
 
  private:
   double cost_of(const PlanChoices& choices, Seconds step) const {
-    const auto devices = static_cast<double>(device_count(choices));
-    const double longest = question_.longest_step ? question_.longest_step->value() : 0;
-    switch (question_.objective) {
-      case Objective::Time:
-        return step.value();
-      case Objective::TimePerToken:
-        return step.value() * devices;
-      case Objective::Devices:
-        // Of plans with as many devices the fastest: its step is a part of one device.
-        return devices + 0.5 * (longest > 0 ? std::min(1.0, step.value() / longest) : 0);
-    }
-    return step.value();
-  }
-
-  bool is_too_slow(Seconds step) const {
-    return question_.longest_step && step > *question_.longest_step;
+    return meshwright::cost_of(question_, choices, step);
   }
 
   // A plan that needs more than this can at best be too close to call.
@@ -78,12 +55,11 @@ class Search {
     return Bytes(static_cast<std::int64_t>(static_cast<double>(capacity_.value()) * share));
   }
 
-  // Now and then, more often where there is no plan yet, one is made out of the most promising set
-  // since the last time.
-  void probe_sometimes() {
-    constexpr std::int64_t kPatience = 32;
-    if (!promising_ || ++asked_ % (best_ ? 16 * kPatience : kPatience) != 0) return;
-    probe(*std::exchange(promising_, std::nullopt));
+  // What must be expected of a set to go before the least bounds: the less, the more plans were no
+  // better.
+  double promising() const {
+    constexpr double kMuchBetter = 0.97, kStep = 0.02;
+    return *best_ * (kMuchBetter - kStep * static_cast<double>(in_vain_));
   }
 
   // What nothing open may cost less than.
@@ -92,15 +68,13 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // Plans whose activations go to the host are at most half of what may be simulated; with very
-  // many micro-batches a simulation takes seconds, and so do a thousand blocks.
+  // With very many micro-batches a simulation takes seconds, and so do a thousand blocks.
   bool is_exhausted() const {
     constexpr std::int64_t kMostTasks = 100'000'000;
     constexpr std::size_t kMostBlocks = 5000;
     const auto most = static_cast<std::int64_t>(question_.most_simulated);
     const SearchCounts& counts = result_.counts;
-    return doubtful_ >= most / 2 ||
-           (best_ && (tasks_ >= kMostTasks || bounds_.block_count() >= kMostBlocks)) ||
+    return (best_ && (tasks_ >= kMostTasks || bounds_.block_count() >= kMostBlocks)) ||
            counts.simulated + counts.close + counts.too_large >= most;
   }
 
@@ -111,7 +85,9 @@ class Search {
       case Depth::Kernels:
         return {bounds_.of_any_microbatch(choices), Bytes(), Bytes()};
       case Depth::Microbatch:
-        return {bounds_.of_kernels(choices), Bytes(), Bytes()};
+        return {bounds_.of_kernels(choices), bounds_.largest_operand(choices), Bytes()};
+      case Depth::Place:
+        return of_place(choices);
       case Depth::Division:
         return bounds_.of_any(choices);
       case Depth::Schedule:
@@ -120,7 +96,7 @@ class Search {
         return {bounds_.of_any_state(fastest(choices)),
                 leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
       case Depth::Zero:
-        return {bounds_.of_any_state(fastest(choices)),
+        return {std::max(bounds_.of_any_state(fastest(choices)), bounds_.of_replicas(choices)),
                 leanest_of(space_.leanest_optimizer(choices), room()).bytes, Bytes()};
       case Depth::State:
         return {of_state(choices), Bytes(), Bytes()};
@@ -130,6 +106,21 @@ class Search {
         return bounds_.of(choices);
     }
     return {};
+  }
+
+  // Of the ZeRO stages whose state fits the one that has least to transfer.
+  PlanBound of_place(const PlanChoices& choices) {
+    std::optional<PlanBound> least;
+    for (const PlanChoices& one : space_.zeros(choices)) {
+      const Bytes bytes = bounds_.state_of(space_.leanest_optimizer(one));
+      const bool fits = bytes <= room();
+      const PlanBound own{fits ? bounds_.of_replicas(one) : Seconds(0), bytes, Bytes()};
+      if (!least ||
+          (fits ? least->bytes > room() || own.step < least->step : bytes < least->bytes)) {
+        least = own;
+      }
+    }
+    return least.value_or(PlanBound{});
   }
 
   // Of plans whose recomputation is not decided yet the one that needs least, or one that needs no
@@ -188,7 +179,7 @@ class Search {
         return std::nullopt;
       }
     }
-    Node node{child.depth, std::move(child.choices), {}, 0};
+    Node node{child.depth, std::move(child.choices), {}};
     node.bound = bound_of(node.depth, node.choices);
     node.bound.step = std::max(node.bound.step, child.least);
     node.bound.bytes = std::max(node.bound.bytes, child.least_bytes);
@@ -196,25 +187,27 @@ class Search {
     return node;
   }
 
-  void add(Child child) {
+  // What it costs at least. None: it cannot be planned or does not fit.
+  std::optional<double> add(Child child) {
     const Depth depth = child.depth;
     ++result_.counts.tuples;
     std::optional<Node> made = bounded(std::move(child));
     if (!made) {
       ++result_.counts.refused;
-      return;
+      return std::nullopt;
     }
-    Node& node = *made;
+    const double cost = made->cost;
     if (depth >= Depth::Division) ++result_.counts.bounded;
-    if (node.bound.bytes > room() || (depth == Depth::Plan && overfills_host(node))) {
-      return drop(node, Fate::PrunedByMemory);
+    if (made->bound.bytes > room() || (depth == Depth::Plan && overfills_host(*made))) {
+      drop(*made, Fate::PrunedByMemory);
+      return std::nullopt;
     }
-    if (is_too_slow(node.bound.step)) return drop(node, Fate::PrunedByBound);
-    if (best_ && node.cost >= *best_) return drop(node, Fate::PrunedByBound);
-    if (depth == Depth::Division && (!promising_ || IsWorse()(*promising_, node))) {
-      promising_ = node;
+    if (is_too_slow(question_, made->bound.step) || (best_ && cost >= *best_)) {
+      drop(*made, Fate::PrunedByBound);
+    } else {
+      open_.push(*std::move(made));
     }
-    open_.push(std::move(node));
+    return cost;
   }
 
   // All devices of a node have their share on its host.
@@ -240,13 +233,21 @@ class Search {
   void drop(const Node& node, Fate fate) {
     if (fate == Fate::PrunedByMemory) {
       ++result_.counts.pruned_by_memory;
-      if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
-        note_nearest(completed(node), node.bound.bytes);
-      }
+      note_large(node);
     } else {
       ++result_.counts.pruned_by_bound;
     }
     if (is_candidate(node)) keep(node, fate);
+  }
+
+  // Of sets of which little is decided only part of what they need is known: they count where there
+  // is nothing else.
+  void note_large(const Node& node) {
+    if (node.depth < Depth::Offload) {
+      if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
+    } else if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
+      note_nearest(completed(node), node.bound.bytes);
+    }
   }
 
   // Where only what is kept and the bucket are open, the plain ones stand for all.
@@ -265,26 +266,19 @@ class Search {
 
   // Simulates a plan, decides a set further.
   void look_at(const Node& node) {
-    if (node.depth == Depth::Plan) return simulate(node);
-    for (Child& child : children_of(node, space_, bounds_)) add(std::move(child));
-  }
-
-  // Where bounds alone take long to come to a plan: one is made out of a set by the least bound
-  // again and again, with some memory to spare, and simulated. Any plan cuts much off.
-  void probe(Node node) {
-    constexpr double kSpare = 0.95;
-    const double most = static_cast<double>(room().value()) * kSpare;
-    while (node.depth != Depth::Plan) {
-      std::optional<Node> least;
-      for (Child& child : children_of(node, space_, bounds_)) {
-        std::optional<Node> made = bounded(std::move(child));
-        if (!made || static_cast<double>(made->bound.bytes.value()) > most) continue;
-        if (!least || IsWorse()(*least, *made)) least = std::move(made);
-      }
-      if (!least) return;
-      node = std::move(*least);
+    if (node.depth == Depth::Plan) {
+      const std::optional<double> before = best_;
+      simulate(node);
+      in_vain_ = best_ != before ? 0 : in_vain_ + 1;
+      if (node.choices.offload_activations) open_.note_doubtful(best_ != before);
+      return;
     }
-    if (!best_ || node.cost < *best_) simulate(node);
+    std::optional<double> least;
+    for (Child& child : children_of(node, space_, bounds_)) {
+      const auto cost = add(std::move(child));
+      if (cost) least = std::min(least.value_or(*cost), *cost);
+    }
+    if (least && node.cost > 0) expectation_.learn(node.depth, *least / node.cost);
   }
 
   void note_nearest(const PlanChoices& choices, Bytes needed) {
@@ -300,13 +294,13 @@ class Search {
       if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused);
     }
-    if (node.choices.offload_activations) ++doubtful_;
     Plan plan = std::get<Plan>(std::move(made));
     Prediction prediction = predict(plan, setting_);
     for (const Program& program : prediction.represented.programs) {
       tasks_ += static_cast<std::int64_t>(program.tasks.size());
     }
     Report report = std::move(prediction.report);
+    expectation_.learn(node, report);
     const Fit fit = fit_within(report, question_.max_memory);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
@@ -320,7 +314,7 @@ class Search {
     }
     ++result_.counts.simulated;
     keep(node, Fate::Simulated, &report);
-    if (is_too_slow(report.step)) return;
+    if (is_too_slow(question_, report.step)) return;
     const double cost = cost_of(node.choices, report.step);
     if (!best_ || cost < *best_) {
       best_ = cost;
@@ -349,15 +343,17 @@ class Search {
                        .best_choices = best_choices_,
                        .candidates = result_.candidates,
                        .plans = result_.plans};
-    if (!open_.empty()) now.bound = open_.top().bound.step;
+    const Node* least = open_.least();
+    if (least && best_) now.bound = *best_step_ * std::min(1.0, least->cost / *best_);
     progress_(now);
   }
 
   // Nothing open costs less than this now, and nothing that is made of it later.
   void prove() {
     least_ = best_.value_or(0);
-    if (!open_.empty()) least_ = best_ ? std::min(least_, open_.top().cost) : open_.top().cost;
-    result_.complete = best_ ? least_ >= enough() : open_.empty();
+    const Node* least = open_.least();
+    if (least) least_ = best_ ? std::min(least_, least->cost) : least->cost;
+    result_.complete = best_ ? least_ >= enough() : !least;
   }
 
   // Plans that are not much worse than the first.
@@ -378,15 +374,16 @@ class Search {
     for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
       if (!best_ || !result_.complete || alike() >= wanted) return;
       if (stop_.stop_requested()) return;
-      const auto node = open_.next(std::numeric_limits<double>::infinity());
-      if (!node) return;
-      if (node->depth == Depth::Plan) ++simulated;
-      look_at(*node);
+      if (!open_.least()) return;
+      const Node node = open_.pop_least();
+      if (node.depth == Depth::Plan) ++simulated;
+      look_at(node);
     }
   }
 
   // What the nearest plan really needs.
   void settle_nearest() {
+    if (early_ && !result_.nearest) note_nearest(completed(*early_), early_->bound.bytes);
     if (best_) result_.nearest.reset();
     if (!result_.nearest || !result_.complete) return;
     const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
@@ -402,11 +399,11 @@ class Search {
       result_.gap = 1 - share;
       result_.bound = *best_step_ * share;
     }
-    for (std::size_t i = 0; !result_.complete && i < 5 && !open_.empty(); ++i) {
+    for (std::size_t i = 0; !result_.complete && i < 5 && open_.least(); ++i) {
       const Node node = open_.pop_least();
       result_.open.push_back({node.choices, node.bound.step, node.bound.bytes, Fate::Open, {}});
     }
-    while (!open_.empty()) {
+    while (open_.least()) {
       const Node node = open_.pop_least();
       const bool worse = best_ && node.cost >= enough();
       if (is_candidate(node)) keep(node, worse ? Fate::PrunedByBound : Fate::Open);
@@ -425,16 +422,17 @@ class Search {
   const SearchSpace space_;
   const Bytes capacity_;
   Bounds bounds_;
-  OpenSets open_;
+  Expectation expectation_{room()};
+  OpenSets open_{expectation_};
   std::int64_t tasks_ = 0;      // that were simulated
-  std::int64_t doubtful_ = 0;   // simulated plans whose activations go to the host
   std::optional<double> best_;  // by the objective
+  std::int64_t in_vain_ = 0;    // simulated plans since the best
   double least_ = 0;            // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
-  std::int64_t turns_ = 0, asked_ = 0;
-  std::optional<Node> promising_;    // of the divisions since the last that a plan was made of
+  std::int64_t turns_ = 0;
   std::set<std::string> simulated_;  // plans
+  std::optional<Node> early_;        // the least of those that do not fit while much is open
   Reasons refusal_;                  // why the first that cannot be planned cannot
   SearchResult result_;
 };

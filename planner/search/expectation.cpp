@@ -1,0 +1,41 @@
+#include "planner/search/expectation.h"
+
+#include <algorithm>
+
+namespace meshwright {
+namespace {
+
+std::size_t kind_of(const PlanChoices& choices) {
+  return 2 * static_cast<std::size_t>(choices.zero) + (choices.offload_activations ? 1 : 0);
+}
+
+}  // namespace
+
+double Expectation::of(const Node& node) const {
+  constexpr double kTooLarge = 2;
+  double expected = node.cost;
+  for (auto depth = static_cast<std::size_t>(node.depth); depth < growth_.size(); ++depth) {
+    expected *= growth_[depth];
+  }
+  if (node.depth < Depth::Zero) return expected;
+  const PlanGrowth& growth = plan_growth_[kind_of(node.choices)];
+  const double bytes = static_cast<double>(node.bound.bytes.value()) * growth.bytes;
+  const bool fits = bytes <= static_cast<double>(room_.value());
+  return expected * growth.step * (fits ? 1 : kTooLarge);
+}
+
+// As good sets grow: a fifth of all grow less.
+void Expectation::learn(Depth depth, double growth) {
+  constexpr double kRate = 0.02, kShare = 0.2;
+  double& known = growth_[static_cast<std::size_t>(depth)];
+  known = std::max(1.0, known * (1 + kRate * (growth > known ? kShare : kShare - 1)));
+}
+
+void Expectation::learn(const Node& plan, const Report& report) {
+  constexpr double kWeight = 0.3;
+  PlanGrowth& growth = plan_growth_[kind_of(plan.choices)];
+  growth.step += kWeight * (report.step / plan.bound.step - growth.step);
+  growth.bytes += kWeight * (Report::needed(report.fullest()) / plan.bound.bytes - growth.bytes);
+}
+
+}  // namespace meshwright

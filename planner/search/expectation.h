@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "planner/search/node.h"
+#include "simulator/report/report.h"
+
+namespace meshwright {
+
+// What a set's bound comes to on the way to a plan if it grows as others did, and whether that
+// would still fit if it needed as much more. It decides what is looked at first, and nothing else.
+class Expectation {
+ public:
+  explicit Expectation(Bytes room) : room_(room) {}
+
+  double of(const Node& node) const;
+  // By how much the least of a set's parts is above it.
+  void learn(Depth depth, double growth);
+  // A plan that was simulated.
+  void learn(const Node& plan, const Report& report);
+
+ private:
+  struct PlanGrowth {
+    double step = 1, bytes = 1;
+  };
+
+  const Bytes room_;
+  std::array<double, 10> growth_ = {1.05, 1.05, 1.05, 1.1, 1.1, 1.05, 1.05, 1.05, 1.02, 1.02};
+  std::array<PlanGrowth, 8> plan_growth_ = {};  // by what simulations differ from bounds alike in
+};
+
+}  // namespace meshwright

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "planner/bound/plan_bound.h"
+#include "simulator/choices/plan_choices.h"
+
+namespace meshwright {
+
+// How far choices have come; each step decides more.
+enum class Depth {
+  Mesh,
+  Kernels,
+  Microbatch,
+  Place,     // and how work is divided, before anything is lowered
+  Division,  // the same, with what its blocks take
+  Schedule,
+  Offload,
+  Zero,
+  State,  // the same, with what the state costs
+  Recompute,
+  Plan
+};
+
+struct Node {
+  Depth depth = Depth::Mesh;
+  PlanChoices choices;
+  PlanBound bound;
+  double cost = 0;  // least, by the objective
+};
+
+}  // namespace meshwright
