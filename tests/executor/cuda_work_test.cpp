@@ -288,7 +288,7 @@ namespace {
 // Memory of both, with the same numbers where an operand is given.
 template <class Real>
 struct BothMemories {
-  explicit BothMemories(const Kernel& kernel) : kernel(kernel), expected(kernel), found(kernel) {}
+  explicit BothMemories(const Kernel& both) : kernel(both), expected(both), found(both) {}
 
   void set(std::size_t operand, const std::vector<std::int32_t>& numbers) {
     for (KernelMemory<Real>* memory : {&expected, &found}) {
