@@ -205,6 +205,12 @@ std::size_t written_count(const Kernel& kernel) {
   }
 }
 
+void mark_written(Kernel& kernel) {
+  for (std::size_t i = 0; i < written_count(kernel); ++i) {
+    kernel.operands[kernel.operands.size() - 1 - i].written = true;
+  }
+}
+
 // None: the variant names no attributes of the kind.
 std::optional<OpAttributes> attributes_with(const ShapedKernel& shaped) {
   switch (shaped.kernel.kind) {
@@ -233,7 +239,11 @@ std::optional<OpAttributes> attributes_with(const ShapedKernel& shaped) {
 
 std::optional<Kernel> kernel_with(const ShapedKernel& shaped) {
   if (shaped.shape.size() != dims_of(shaped.kernel)) return {};
-  if (shaped.kernel.kind == KernelKind::Attention) return attention_with(shaped);
+  if (shaped.kernel.kind == KernelKind::Attention) {
+    auto attention = attention_with(shaped);
+    if (attention) mark_written(*attention);
+    return attention;
+  }
   const auto attributes = attributes_with(shaped);
   Operands operands = operands_with(shaped);
   if (!attributes || operands.empty()) return {};
@@ -245,9 +255,7 @@ std::optional<Kernel> kernel_with(const ShapedKernel& shaped) {
   if (kernel.kind == KernelKind::Dropout || kernel.kind == KernelKind::Rope) {
     kernel.place = whole_places(kernel.operands[0].sizes);
   }
-  for (std::size_t i = 0; i < written_count(kernel); ++i) {
-    kernel.operands[kernel.operands.size() - 1 - i].written = true;
-  }
+  mark_written(kernel);
   if (kernel.kind == KernelKind::NormLargest || kernel.kind == KernelKind::NormSums ||
       kernel.kind == KernelKind::AdamW) {
     kernel.ranges = {{.count = shaped.shape[0], .decay = true}};

@@ -170,12 +170,9 @@ SelfCheck check_kernel(const Kernel& kernel, const DeviceMaker& make_device, Pre
 }  // namespace
 
 std::vector<SelfCheck> check_kernels(const DeviceMaker& make_device, Precision precision,
-                                     bool narrow_attention,
                                      const std::function<void(const SelfCheck&)>& tried) {
   std::vector<SelfCheck> checks;
   for (const Kernel& kernel : kernel_cases()) {
-    const bool attention = kernel.kind == KernelKind::Attention;
-    if (attention && is_mixed(precision) && !narrow_attention) continue;
     checks.push_back(check_kernel(kernel, make_device, precision));
     tried(checks.back());
   }

@@ -8,9 +8,8 @@
 namespace meshwright {
 
 // Every kernel on the first device, in a precision, against this processor's in fp64. `tried` is
-// called after each. In 16 bits attention is left to training where `narrow_attention` is false.
+// called after each.
 std::vector<SelfCheck> check_kernels(const DeviceMaker& make_device, Precision precision,
-                                     bool narrow_attention,
                                      const std::function<void(const SelfCheck&)>& tried);
 
 }  // namespace meshwright
