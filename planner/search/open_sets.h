@@ -113,7 +113,7 @@ class OpenSets {
   void note_doubtful(bool best) { in_vain_ = best ? 0 : in_vain_ + 1; }
 
  private:
-  static constexpr std::int64_t kFewInVain = 8, kMostInVain = 100;
+  static constexpr std::int64_t kFewInVain = 32, kMostInVain = 100;
   struct Group {
     NodeQueue by_cost;
     std::int64_t plans = 0;  // that were looked at
