@@ -199,6 +199,9 @@ std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) cons
       allowed("place", each(partial, places_of(partial),
                             [](PlanChoices& c, const auto& value) { c.place = value; }));
   for (const PlanChoices& placed : places) {
+    Reasons problems;
+    check_place(problems, placed, setting_.cluster);
+    if (!problems.empty()) continue;  // pinned
     std::vector<bool> split = {false};
     const bool line = placed.tensor == TensorForm::OneD;
     const std::int64_t parts = placed.tp * placed.cp;

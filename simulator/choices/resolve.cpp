@@ -72,32 +72,6 @@ std::vector<Mesh> make_meshes(const PlanChoices& choices, const Model& model,
   return meshes;
 }
 
-void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
-                 const Cluster& cluster) {
-  if (choices.place.empty()) return;
-  const std::string text = "place=" + to_text(choices.place);
-  if (cluster.nodes.size() > 1) {
-    problems.push_back(text + ": the cluster has nodes of different types, and no one split");
-    return;
-  }
-  for (const AxisPosition& at : positions_of(choices)) {
-    const std::int64_t share = share_of_node(choices, at.axis);
-    if (at.size % share == 0) continue;
-    problems.push_back(fmt::format("{}: {} is not a multiple of {}", text,
-                                   fmt::format("{}={}", at.axis, at.size), share));
-    return;
-  }
-  const std::int64_t inside = devices_in_node(choices), size = cluster.node_types.front().devices;
-  if (inside > size) {
-    problems.push_back(fmt::format("{}: {} devices of a node, which has {}", text, inside, size));
-    return;
-  }
-  const std::int64_t nodes = device_count(choices) / inside;
-  if (nodes <= cluster.nodes.front().count) return;
-  problems.push_back(fmt::format("{}: {} nodes with {} devices each, but the cluster has {}", text,
-                                 nodes, inside, cluster.nodes.front().count));
-}
-
 StateAxes state_axes(const PlanChoices& choices, const std::vector<AxisId>& owners) {
   const auto from = [&](int stage) {
     return choices.zero >= stage ? owners : std::vector<AxisId>();
@@ -287,6 +261,32 @@ void check_stages(std::vector<std::string>& problems, const PlanChoices& choices
 }  // namespace
 
 // What a node has of the axes, and which node.
+void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
+                 const Cluster& cluster) {
+  if (choices.place.empty()) return;
+  const std::string text = "place=" + to_text(choices.place);
+  if (cluster.nodes.size() > 1) {
+    problems.push_back(text + ": the cluster has nodes of different types, and no one split");
+    return;
+  }
+  for (const AxisPosition& at : positions_of(choices)) {
+    const std::int64_t share = share_of_node(choices, at.axis);
+    if (at.size % share == 0) continue;
+    problems.push_back(fmt::format("{}: {} is not a multiple of {}", text,
+                                   fmt::format("{}={}", at.axis, at.size), share));
+    return;
+  }
+  const std::int64_t inside = devices_in_node(choices), size = cluster.node_types.front().devices;
+  if (inside > size) {
+    problems.push_back(fmt::format("{}: {} devices of a node, which has {}", text, inside, size));
+    return;
+  }
+  const std::int64_t nodes = device_count(choices) / inside;
+  if (nodes <= cluster.nodes.front().count) return;
+  problems.push_back(fmt::format("{}: {} nodes with {} devices each, but the cluster has {}", text,
+                                 nodes, inside, cluster.nodes.front().count));
+}
+
 DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, const PlanPlace& place) {
   if (choices.place.empty()) {
     const std::int64_t replica = place.stage * choices.dp + place.replica;

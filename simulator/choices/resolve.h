@@ -22,7 +22,9 @@ std::vector<std::string> check_choices(const PlanChoices& choices, const BatchCh
 struct PlanPlace {
   std::int64_t stage = 0, replica = 0, context = 0, tensor = 0;
 };
-
+// Adds why nodes have no room for the place.
+void check_place(std::vector<std::string>& problems, const PlanChoices& choices,
+                 const Cluster& cluster);
 // The device at a place of the plan that choices stand for, which need not be made for it.
 DeviceId device_of(const PlanChoices& choices, const Cluster& cluster, const PlanPlace& place);
 

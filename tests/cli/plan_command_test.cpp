@@ -252,6 +252,9 @@ TEST_CASE("what cannot be asked is refused in words") {
                 "--pin tp=2, pp=4: dp x tp x pp = 8 devices, but the cluster has 4 (without --pin "
                 "tp=2: dp=");
   check_refused(kTask + "--pin dp=3", 2, "a global batch of 8 cannot be cut into dp=3");
+  check_refused(
+      " --model gpt2 --cluster h100:2x8 --global-batch 12 --seq 64 --pin dp=12,place=dp:3", 2,
+      "place=dp:3: 4 nodes with 3 devices each, but the cluster has 2");
   check_refused(kTask + "--pin tp", 2, "--pin tp: expected a key with a value such as tp=8");
   check_refused(kTask + "--pin tp=two", 2, "tp: expected a whole number");
   check_refused(kTask + "--pin horse=2", 2, "unknown key \"horse\"");
