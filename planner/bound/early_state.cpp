@@ -47,6 +47,9 @@ double Bounds::replica_rate(TransferKind kind, BufferElement element, std::int64
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
   const std::int64_t node = setting_.cluster.node_types.front().devices;
+  // A pinned place may be one that nodes have no room for.
+  const std::int64_t nodes = (members + inside - 1) / inside;
+  if (inside > node || nodes * node > device_count(setting_.cluster)) return 0;
   for (std::int64_t i = 0; i < members; ++i) {
     transfer.group.push_back(DeviceId(i / inside * node + i % inside));
   }
@@ -82,8 +85,12 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
            gathers * rate(TransferKind::AllGather, BufferElement::Real);
   };
   const double common = lane(holds.elements - holds.routed, members, inside);
+  // Where groups of replicas that share experts out begin anywhere in nodes, nothing is said of
+  // them.
+  const bool nested = inside % sharing == 0 || sharing % inside == 0;
   const double routed =
-      lane(holds.routed, members / sharing, std::max<std::int64_t>(1, inside / sharing));
+      nested ? lane(holds.routed, members / sharing, std::max<std::int64_t>(1, inside / sharing))
+             : 0;
   return Seconds(std::max(common, routed) * kRounding);
 }
 
