@@ -1,5 +1,6 @@
 // What a person marked, pinned and looked at: undone, saved and restored.
 #include <algorithm>
+#include <chrono>
 
 #include "gui/session.h"
 
@@ -102,7 +103,7 @@ Look GuiSession::look() const {
 }
 
 void GuiSession::remember() {
-  if (!going_back_) history_.record(look(), Clock::now());
+  if (!going_back_) history_.record(look(), std::chrono::steady_clock::now());
 }
 
 // Marks of plans that are not there any more are left out.
