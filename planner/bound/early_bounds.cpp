@@ -61,8 +61,7 @@ const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
       for (Operand& operand : whole.operands) {
         if (operand.sizes.size() == 3) operand.sizes[0] = 1;
       }
-    }
-    if (kernel.one.kind != KernelKind::ExpertMatmul) {
+    } else {
       seconds.largest = std::max(seconds.largest, operand_of(whole, batch_.precision));
     }
     blocks[kernel.block] += setting_.costs->kernel(whole, batch_.precision, device).time.value();

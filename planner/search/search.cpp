@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -287,7 +286,6 @@ class Search {
   }
 
   void simulate(const Node& node) {
-    if (!simulated_.insert(to_text(node.choices)).second) return;
     auto made = plan_of(node.choices, question_.batch, setting_);
     if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
@@ -431,9 +429,8 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   std::int64_t turns_ = 0;
-  std::set<std::string> simulated_;  // plans
-  std::optional<Node> early_;        // the least of those that do not fit while much is open
-  Reasons refusal_;                  // why the first that cannot be planned cannot
+  std::optional<Node> early_;  // the least of those that do not fit while much is open
+  Reasons refusal_;            // why the first that cannot be planned cannot
   SearchResult result_;
 };
 
