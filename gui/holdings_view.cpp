@@ -9,6 +9,7 @@
 #include <map>
 
 #include "cli/report_view.h"
+#include "gui/table_look.h"
 #include "gui/ticks.h"
 #include "simulator/report/held_buffers.h"
 
@@ -61,12 +62,7 @@ HoldingsView::HoldingsView(GuiSession& session, QWidget* parent)
   tensors_.setColumnCount(3);
   tensors_.setHorizontalHeaderLabels({"Tensor", "For", "Bytes"});
   tensors_.horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
-  tensors_.verticalHeader()->hide();
-  tensors_.verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
-  tensors_.setEditTriggers(QAbstractItemView::NoEditTriggers);
-  tensors_.setSelectionBehavior(QAbstractItemView::SelectRows);
-  tensors_.setShowGrid(false);
-  tensors_.setAlternatingRowColors(true);
+  show_rows(tensors_, 6);
   connect(&session, &GuiSession::detail_changed, this, [this] { load(); });
   connect(&session, &GuiSession::device_changed, this, [this] { load(); });
   connect(&session, &GuiSession::theme_changed, this, [this] { update(); });

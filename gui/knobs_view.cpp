@@ -3,6 +3,7 @@
 #include <QHeaderView>
 
 #include "cli/difference_text.h"
+#include "gui/table_look.h"
 #include "gui/theme.h"
 
 namespace meshwright {
@@ -25,12 +26,7 @@ KnobsView::KnobsView(GuiSession& session, QWidget* parent)
   horizontalHeader()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
   horizontalHeader()->setSectionResizeMode(2, QHeaderView::ResizeToContents);
   horizontalHeader()->setSectionResizeMode(3, QHeaderView::ResizeToContents);
-  verticalHeader()->hide();
-  verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
-  setEditTriggers(QAbstractItemView::NoEditTriggers);
-  setSelectionBehavior(QAbstractItemView::SelectRows);
-  setShowGrid(false);
-  setAlternatingRowColors(true);
+  show_rows(*this, 8);
   connect(&session, &GuiSession::knobs_changed, this, [this] { load(); });
   connect(&session, &GuiSession::theme_changed, this, [this] { load(); });
   connect(this, &QTableWidget::cellDoubleClicked, this, [this](int row, int) {

@@ -6,6 +6,7 @@
 #include <QVBoxLayout>
 
 #include "gui/cost_view.h"
+#include "gui/table_look.h"
 #include "gui/ticks.h"
 
 namespace meshwright {
@@ -22,12 +23,7 @@ RangeView::RangeView(GuiSession& session, QWidget* parent)
   times_.setColumnCount(4);
   times_.setHorizontalHeaderLabels({"Part", "Kind", "Time", "Share"});
   times_.horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
-  times_.verticalHeader()->hide();
-  times_.verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
-  times_.setEditTriggers(QAbstractItemView::NoEditTriggers);
-  times_.setSelectionBehavior(QAbstractItemView::SelectRows);
-  times_.setShowGrid(false);
-  times_.setAlternatingRowColors(true);
+  show_rows(times_, 6);
   connect(&session, &GuiSession::range_changed, this, [this] { load(); });
   load();
 }

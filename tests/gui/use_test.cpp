@@ -41,6 +41,18 @@ QPoint lane_point(const QWidget& timeline, double share) {
   return {left + static_cast<int>(share * (right - left)), kOverviewHeight + kRulerHeight + 6};
 }
 
+// A window that is shown.
+struct OpenWindow {
+  OpenWindow() {
+    window.resize(1400, 900);
+    window.show();
+  }
+
+  const QApplication& started = application();
+  GuiSession session{shipped_data()};
+  MainWindow window{session};
+};
+
 }  // namespace
 
 TEST_CASE("marks are saved by their short forms, and are there again") {
@@ -281,12 +293,8 @@ TEST_CASE("no two commands share their keys, and those that people rely on are t
   }
 }
 
-TEST_CASE("a drag measures, Z zooms into it, a click on a name folds, P pins and E expands") {
-  application();
-  GuiSession session(shipped_data());
-  MainWindow window(session);
-  window.resize(1400, 900);
-  window.show();
+TEST_CASE_METHOD(
+    OpenWindow, "a drag measures, Z zooms into it, a click on a name folds, P pins and E expands") {
   play_pipeline(session);
   QWidget* timeline = window.view("timeline");
   const auto picture = [&] { return timeline->grab().toImage(); };
@@ -325,12 +333,8 @@ TEST_CASE("a drag measures, Z zooms into it, a click on a name folds, P pins and
   CHECK(session.pinned().empty());
 }
 
-TEST_CASE("Ctrl+F looks for tasks, plans and ops, and Enter goes from one to the next") {
-  application();
-  GuiSession session(shipped_data());
-  MainWindow window(session);
-  window.resize(1400, 900);
-  window.show();
+TEST_CASE_METHOD(OpenWindow,
+                 "Ctrl+F looks for tasks, plans and ops, and Enter goes from one to the next") {
   play_pipeline(session);
   session.try_plan("dp=8");
   REQUIRE(settles(session));
@@ -381,12 +385,7 @@ TEST_CASE("a term of the filter can be taken away by its button") {
   CHECK(chips().empty());
 }
 
-TEST_CASE("F11 leaves the pane that has the keys, and brings back the others") {
-  application();
-  GuiSession session(shipped_data());
-  MainWindow window(session);
-  window.resize(1400, 900);
-  window.show();
+TEST_CASE_METHOD(OpenWindow, "F11 leaves the pane that has the keys, and brings back the others") {
   play_pipeline(session);
   const auto visible = [&](const char* name) { return window.view(name)->isVisible(); };
   window.activateWindow();
@@ -422,12 +421,7 @@ TEST_CASE("files that are dropped onto the window are opened") {
   CHECK(session.recent().size() == 2);
 }
 
-TEST_CASE("a click on the memory shows the tensors that are held then") {
-  application();
-  GuiSession session(shipped_data());
-  MainWindow window(session);
-  window.resize(1400, 900);
-  window.show();
+TEST_CASE_METHOD(OpenWindow, "a click on the memory shows the tensors that are held then") {
   play_pipeline(session);
   CHECK_FALSE(window.view("holdings")->isVisible());
   QWidget* memory = window.view("memory");
