@@ -63,7 +63,7 @@ std::vector<Summary> summaries_of(const Profile& profile) {
   for (const KernelTime& row : profile.kernels) {
     const std::string variant = row.kernel.variant.empty() ? "" : " " + row.kernel.variant;
     all.add(row.evidence, row.device,
-            fmt::format("{} {}{} {}", to_text(row.kernel.kind), to_text(row.kernel.part), variant,
+            fmt::format("{} {}{} {}", to_text(row.kernel.kind), to_text(row.kernel.phase), variant,
                         to_text(row.precision)),
             row.shape);
   }

@@ -51,7 +51,7 @@ std::string task_text(const Program& program, const Task& task) {
   switch (task.kind) {
     case TaskKind::Kernel: {
       const Kernel& kernel = program.kernel(task);
-      return fmt::format("{} {}{}{}", to_text(kernel.kind), to_text(kernel.part),
+      return fmt::format("{} {}{}{}", to_text(kernel.kind), to_text(kernel.phase),
                          kernel.name.empty() ? "" : " ", printable(kernel.name));
     }
     case TaskKind::Transfer:
@@ -357,7 +357,7 @@ void Worker::check_numbers(const Task& task, const StepSettings& settings) const
     throw NumericalError(fmt::format("step {}, device {}: the {} is {}", settings.step,
                                      program_.device.index(), what, number));
   };
-  if (kind == KernelKind::Loss && program_.kernel(task).part == KernelPart::Forward) {
+  if (kind == KernelKind::Loss && program_.kernel(task).phase == Phase::Forward) {
     check(*program_.loss, 0, "loss");
   }
   const bool may_skip = program_.finite && settings.loss_scale > kLeastLossScale;
@@ -384,7 +384,7 @@ void Worker::find_cause(const Task& task, std::int64_t step) const {
       "step {}, device {}: {} ({}, {}) gave numbers that are not finite from ones that are; the "
       "weights are those before the step. A smaller learning rate may help",
       step, program_.device.index(), kernel.name.empty() ? "a kernel" : printable(kernel.name),
-      to_text(kernel.kind), to_text(kernel.part)));
+      to_text(kernel.kind), to_text(kernel.phase)));
 }
 
 void Worker::explain_step(const StepSettings& settings) {

@@ -10,15 +10,15 @@ namespace {
 
 std::int64_t in_nanoseconds(Seconds time) { return std::llround(time.value() * 1e9); }
 
-Hue hue_of(KernelPart part) {
-  switch (part) {
-    case KernelPart::Forward:
+Hue hue_of(Phase phase) {
+  switch (phase) {
+    case Phase::Forward:
       return Hue::Forward;
-    case KernelPart::InputGradient:
+    case Phase::InputGradient:
       return Hue::InputGradient;
-    case KernelPart::WeightGradient:
+    case Phase::WeightGradient:
       return Hue::WeightGradient;
-    case KernelPart::Step:
+    case Phase::Step:
       return Hue::Optimizer;
   }
   return Hue::Forward;
@@ -44,7 +44,7 @@ Hue hue_of(Purpose purpose) {
 Hue hue_of(const Program& program, const Task& task) {
   switch (task.kind) {
     case TaskKind::Kernel:
-      return task.recompute ? Hue::Recompute : hue_of(program.kernel(task).part);
+      return task.recompute ? Hue::Recompute : hue_of(program.kernel(task).phase);
     case TaskKind::Transfer:
       return hue_of(program.transfer(task).purpose);
     case TaskKind::Copy:
@@ -58,9 +58,9 @@ Hue hue_of(const TracedTask& task) {
   if (task.task == TaskKind::Copy) return Hue::Copy;
   if (task.task == TaskKind::Kernel) {
     if (task.recompute) return Hue::Recompute;
-    for (std::size_t i = 0; i < kKernelParts; ++i) {
-      const auto part = static_cast<KernelPart>(i);
-      if (to_text(part) == task.part) return hue_of(part);
+    for (std::size_t i = 0; i < kPhases; ++i) {
+      const auto phase = static_cast<Phase>(i);
+      if (to_text(phase) == task.part) return hue_of(phase);
     }
     return Hue::Forward;
   }

@@ -187,17 +187,17 @@ std::vector<MeasuredAttention> attention_rows(const std::vector<std::string>& gp
 
 Seconds attention_time(const MeasuredAttention& row, const DeviceType& device,
                        const DeviceFit& fit) {
-  const auto part = [&](KernelPart which) {
+  const auto phase = [&](Phase which) {
     return flash_time(row.shape, which, Precision::BF16, device, fit, row.kernel) +
            Seconds(fit.launch_s);
   };
   switch (row.pass) {
     case AttentionPass::Forward:
-      return part(KernelPart::Forward);
+      return phase(Phase::Forward);
     case AttentionPass::Backward:
-      return part(KernelPart::InputGradient);
+      return phase(Phase::InputGradient);
     case AttentionPass::Both:
-      return part(KernelPart::Forward) + part(KernelPart::InputGradient);
+      return phase(Phase::Forward) + phase(Phase::InputGradient);
   }
   return Seconds(0);
 }

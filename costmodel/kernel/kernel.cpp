@@ -11,14 +11,14 @@ namespace {
 Flops matmul_flops(const Kernel& kernel) {
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];
-  switch (kernel.part) {
-    case KernelPart::Forward:  // x [.., k], weight [k, n]
+  switch (kernel.phase) {
+    case Phase::Forward:  // x [.., k], weight [k, n]
       return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
-    case KernelPart::InputGradient:  // weight [k, n], dy [.., n]
+    case Phase::InputGradient:  // weight [k, n], dy [.., n]
       return Flops(checked_product({2, checked_product(second.sizes), first.sizes.front()}));
-    case KernelPart::WeightGradient:  // x [.., k], dy [.., n]
+    case Phase::WeightGradient:  // x [.., k], dy [.., n]
       return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
-    case KernelPart::Step:
+    case Phase::Step:
       return Flops(0);
   }
   return Flops(0);
@@ -30,7 +30,7 @@ Flops attention_flops(const Kernel& kernel, std::int64_t pairs, bool repeats_sco
   const std::int64_t query_size = kernel.operands[0].sizes[3];
   const std::int64_t value_size = kernel.operands[2].sizes[3];
   const std::int64_t forward = checked_multiply(2 * pairs, checked_add(query_size, value_size));
-  if (kernel.part == KernelPart::Forward) return Flops(forward);
+  if (kernel.phase == Phase::Forward) return Flops(forward);
   const std::int64_t scores = repeats_scores ? checked_multiply(2 * pairs, query_size) : 0;
   return Flops(checked_add(checked_multiply(2, forward), scores));
 }
@@ -92,7 +92,7 @@ bool keeps_scores(const Kernel& kernel) {
 Flops expert_flops(const Kernel& kernel) {
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];
-  if (kernel.part == KernelPart::InputGradient) {
+  if (kernel.phase == Phase::InputGradient) {
     return Flops(checked_product({2, checked_product(second.sizes), first.sizes[1]}));
   }
   return Flops(checked_product({2, checked_product(first.sizes), second.sizes.back()}));
@@ -100,7 +100,7 @@ Flops expert_flops(const Kernel& kernel) {
 
 bool merges(const Kernel& kernel) {
   const bool can = kernel.kind == KernelKind::Attention ||
-                   (kernel.kind == KernelKind::Matmul && kernel.part != KernelPart::WeightGradient);
+                   (kernel.kind == KernelKind::Matmul && kernel.phase != Phase::WeightGradient);
   return can && kernel.accumulate;
 }
 
@@ -183,15 +183,15 @@ std::string_view to_text(KernelKind kind) {
   return "";
 }
 
-std::string_view to_text(KernelPart part) {
-  switch (part) {
-    case KernelPart::Forward:
+std::string_view to_text(Phase phase) {
+  switch (phase) {
+    case Phase::Forward:
       return "forward";
-    case KernelPart::InputGradient:
+    case Phase::InputGradient:
       return "input_gradient";
-    case KernelPart::WeightGradient:
+    case Phase::WeightGradient:
       return "weight_gradient";
-    case KernelPart::Step:
+    case Phase::Step:
       return "step";
   }
   return "";

@@ -20,17 +20,17 @@ namespace meshwright {
 enum class BufferElement { Real, Index, Double, Single, Byte };
 Bytes bytes_per_element(BufferElement element, Precision precision);
 
-enum class KernelPart { Forward, InputGradient, WeightGradient, Step };
-inline constexpr std::size_t kKernelParts = 4;
+enum class Phase { Forward, InputGradient, WeightGradient, Step };
+inline constexpr std::size_t kPhases = 4;
 
 // What a kernel computes, with its operands in order: those it reads, then those it writes.
 // `addend?` is an operand of the result's shape that is added to it, there when
-// Kernel::has_addend is set. `+` marks parts that take Kernel::accumulate: what they write is added
-// to what its operand holds, and replaces it otherwise. An attention that accumulates has its keys
-// beside those that y and lse stand for already, as if it had had all of them at once; its
+// Kernel::has_addend is set. `+` marks phases that take Kernel::accumulate: what they write is
+// added to what its operand holds, and replaces it otherwise. An attention that accumulates has its
+// keys beside those that y and lse stand for already, as if it had had all of them at once; its
 // gradients are added, with y and lse of all keys. `?` marks what may be missing.
 //
-// kind         part            reads                              writes
+// kind         phase           reads                              writes
 // Load         Forward         -                                  y, the input Kernel::name
 // Embedding    Forward         index [n], table [rows, f]         y [n, f], 0 for other rows
 //              WeightGradient+ index [n], dy [n, f]               dtable [rows, f]
@@ -129,7 +129,7 @@ enum class KernelKind {
   AdamW,
 };
 std::string_view to_text(KernelKind kind);
-std::string_view to_text(KernelPart part);
+std::string_view to_text(Phase phase);
 
 // One number for each dimension.
 using Extents = ShortVector<std::int64_t, 6>;
@@ -172,7 +172,7 @@ struct OperandRange {
 
 struct Kernel {
   KernelKind kind = KernelKind::Add;
-  KernelPart part = KernelPart::Forward;
+  Phase phase = Phase::Forward;
   std::vector<Operand> operands;
   OpAttributes attributes;  // of the op: Norm, Rope, Attention, Function, Scale, Dropout, Router
   std::string name;         // of the op, or of the input for Load

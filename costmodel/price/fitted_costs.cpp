@@ -17,7 +17,7 @@ std::int64_t launches_of(const Kernel& kernel, const SoftwarePrices& software) {
   if (kernel.kind == KernelKind::ExpertOrder) return kCounts;
   // A product for each expert, as Transformer Engine launches them.
   if (kernel.kind == KernelKind::ExpertMatmul) return gemm_shape(kernel, Precision::FP32).batch;
-  const bool fused = kernel.kind == KernelKind::Add && kernel.part == KernelPart::Forward;
+  const bool fused = kernel.kind == KernelKind::Add && kernel.phase == Phase::Forward;
   return fused && software.fused_adds ? 0 : 1;
 }
 
@@ -58,7 +58,7 @@ Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId de
   if (kernel.kind == KernelKind::Attention) {
     const AttentionShape shape = attention_shape(kernel);
     attention = usable_kernel(attention, shape);
-    launches = attention_launches(shape, kernel.part, precision, attention);
+    launches = attention_launches(shape, kernel.phase, precision, attention);
   }
   const Seconds time = kernel_time(kernel, precision, type, by.fit, attention);
   const Seconds launch(by.fit.launch_s);

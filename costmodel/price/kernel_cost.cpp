@@ -163,11 +163,11 @@ struct ScorePasses {
   int kernels = 0;
   double bytes = 0;
 };
-ScorePasses score_passes(const AttentionShape& a, KernelPart part, Precision precision,
+ScorePasses score_passes(const AttentionShape& a, Phase phase, Precision precision,
                          AttentionKernel kernel) {
   constexpr double kWide = 4;
   const double narrow = width(precision);
-  const double softmax = part == KernelPart::Forward ? 2 : 3;
+  const double softmax = phase == Phase::Forward ? 2 : 3;
   ScorePasses passes{1, softmax * narrow};
   if (kernel != AttentionKernel::FusedSoftmax) {
     const double wide = std::max(narrow, kWide);
@@ -178,7 +178,7 @@ ScorePasses score_passes(const AttentionShape& a, KernelPart part, Precision pre
   return passes;
 }
 
-int score_products(KernelPart part) { return part == KernelPart::Forward ? 2 : 4; }
+int score_products(Phase phase) { return phase == Phase::Forward ? 2 : 4; }
 
 // Kernels that only move memory. The kernel before has mostly just written what they read: of a
 // set of operands that does not fit into the cache, a part is still there. An A100's cache is read
@@ -215,15 +215,15 @@ GemmShape expert_shape(const Kernel& kernel, Precision precision) {
   const auto weight = std::ranges::find(kernel.operands, std::size_t{3},
                                         [](const Operand& o) { return o.sizes.size(); });
   const Extents& sizes = weight->sizes;  // [experts, k, n]
-  const std::size_t rows_at = kernel.part == KernelPart::InputGradient ? 1 : 0;
+  const std::size_t rows_at = kernel.phase == Phase::InputGradient ? 1 : 0;
   const std::int64_t experts = sizes[0];
   const std::int64_t rows =
       (kernel.operands[rows_at].sizes[0] + experts - 1) / std::max<std::int64_t>(experts, 1);
   const Bytes moved = bytes_of(kernel, precision);
-  switch (kernel.part) {
-    case KernelPart::InputGradient:
+  switch (kernel.phase) {
+    case Phase::InputGradient:
       return {.batch = experts, .m = rows, .n = sizes[1], .k = sizes[2], .moved = moved};
-    case KernelPart::WeightGradient:
+    case Phase::WeightGradient:
       return {.batch = experts, .m = sizes[1], .n = sizes[2], .k = rows, .moved = moved};
     default:
       return {.batch = experts, .m = rows, .n = sizes[2], .k = sizes[1], .moved = moved};
@@ -247,13 +247,13 @@ GemmShape gemm_shape(const Kernel& kernel, Precision precision) {
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];
   const Bytes moved = bytes_of(kernel, precision);
-  if (kernel.part == KernelPart::InputGradient) {  // weight [k, n], dy [.., n] -> [.., k]
+  if (kernel.phase == Phase::InputGradient) {  // weight [k, n], dy [.., n] -> [.., k]
     const std::int64_t n = second.sizes.back();
     return {.m = element_count(second) / n, .n = first.sizes.front(), .k = n, .moved = moved};
   }
   const std::int64_t k = first.sizes.back(), n = second.sizes.back();
   const std::int64_t m = element_count(first) / k;
-  if (kernel.part == KernelPart::WeightGradient) {  // x [.., k], dy [.., n] -> [k, n]
+  if (kernel.phase == Phase::WeightGradient) {  // x [.., k], dy [.., n] -> [k, n]
     return {.m = k, .n = n, .k = m, .moved = moved};
   }
   return {.m = m, .n = n, .k = k, .moved = moved};
@@ -302,13 +302,13 @@ Seconds benchmarked_gemm_time(const GemmShape& shape, Precision precision, const
 
 // FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1): 2 products forward; backward repeats the
 // scores and has 4 more. A causal mask halves them, but for the blocks on the diagonal.
-Seconds flash_time(const AttentionShape& a, KernelPart part, Precision precision,
+Seconds flash_time(const AttentionShape& a, Phase phase, Precision precision,
                    const DeviceType& device, const DeviceFit& fit, AttentionKernel kernel) {
   assert(!stores_scores(kernel));
   const auto found = fit.flash.find(kernel);
   const FlashFit& flash = found != fit.flash.end() ? found->second : fit.flash.rbegin()->second;
   const auto size = static_cast<double>(a.query_size + a.value_size);
-  const bool forward = part == KernelPart::Forward;
+  const bool forward = phase == Phase::Forward;
   const double products =
       2 * pairs(a) * (forward ? size : 2 * size + static_cast<double>(a.query_size));
   const auto keys = static_cast<double>(std::max<std::int64_t>(a.keys, 1));
@@ -320,30 +320,30 @@ Seconds flash_time(const AttentionShape& a, KernelPart part, Precision precision
                  (1 + flash.wave_ramp / flash_waves(a, device)) / rate);
 }
 
-Seconds unfused_attention_time(const AttentionShape& a, KernelPart part, Precision precision,
+Seconds unfused_attention_time(const AttentionShape& a, Phase phase, Precision precision,
                                const DeviceType& device, const DeviceFit& fit,
                                AttentionKernel kernel) {
   const double longer = times_longer_odd_heads(a, precision, device);
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     return gemm_time(score_product(a, m, n, k, precision), precision, device, fit) * longer;
   };
-  const double bytes = pairs(a) * score_passes(a, part, precision, kernel).bytes;
+  const double bytes = pairs(a) * score_passes(a, phase, precision, kernel).bytes;
   const double read_and_written = 2 * pairs(a) * width(precision);
   Seconds time = passing_time(bytes, read_and_written, device, fit);
-  if (part == KernelPart::Forward) {
+  if (phase == Phase::Forward) {
     time += product(a.queries, a.keys, a.query_size) + product(a.queries, a.value_size, a.keys);
   } else {  // of the probabilities, values, queries, keys
     time += product(a.queries, a.keys, a.value_size) + product(a.keys, a.value_size, a.queries) +
             product(a.queries, a.query_size, a.keys) + product(a.keys, a.query_size, a.queries);
   }
-  const auto launches = static_cast<double>(attention_launches(a, part, precision, kernel));
+  const auto launches = static_cast<double>(attention_launches(a, phase, precision, kernel));
   return time + Seconds(fit.launch_s * (launches - 1));
 }
 
-std::int64_t attention_launches(const AttentionShape& a, KernelPart part, Precision precision,
+std::int64_t attention_launches(const AttentionShape& a, Phase phase, Precision precision,
                                 AttentionKernel kernel) {
   if (!stores_scores(kernel)) return 1;
-  return score_passes(a, part, precision, kernel).kernels + score_products(part);
+  return score_passes(a, phase, precision, kernel).kernels + score_products(phase);
 }
 
 AttentionKernel usable_kernel(AttentionKernel wanted, const AttentionShape& a) {
@@ -369,8 +369,8 @@ Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType&
     const Precision numbers = precision == Precision::FP8 ? Precision::BF16 : precision;
     const Seconds time =
         stores_scores(attention)
-            ? unfused_attention_time(shape, kernel.part, numbers, device, fit, attention)
-            : flash_time(shape, kernel.part, numbers, device, fit, attention);
+            ? unfused_attention_time(shape, kernel.phase, numbers, device, fit, attention)
+            : flash_time(shape, kernel.phase, numbers, device, fit, attention);
     return Seconds(std::max(time.value(), moving_time(kernel, precision, device, fit).value())) +
            launch;
   }

@@ -44,16 +44,16 @@ Seconds one_by_one_time(const GemmShape& shape, Precision precision, const Devic
 // ones for products that last.
 Seconds benchmarked_gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
                               const DeviceFit& fit);
-Seconds flash_time(const AttentionShape& shape, KernelPart part, Precision precision,
+Seconds flash_time(const AttentionShape& shape, Phase phase, Precision precision,
                    const DeviceType& device, const DeviceFit& fit, AttentionKernel kernel);
 // Kernels that the host launches for it: one, or each product and pass over the score matrix.
-std::int64_t attention_launches(const AttentionShape& shape, KernelPart part, Precision precision,
+std::int64_t attention_launches(const AttentionShape& shape, Phase phase, Precision precision,
                                 AttentionKernel kernel);
 // Megatron-LM's fused softmax takes four rows of scores a block and at most 2048 keys, else its
 // parts run one by one (megatron/model/fused_softmax.py, is_kernel_available).
 AttentionKernel usable_kernel(AttentionKernel wanted, const AttentionShape& shape);
 // Products and passes over the score matrix one by one, each with its launch but the first.
-Seconds unfused_attention_time(const AttentionShape& shape, KernelPart part, Precision precision,
+Seconds unfused_attention_time(const AttentionShape& shape, Phase phase, Precision precision,
                                const DeviceType& device, const DeviceFit& fit,
                                AttentionKernel kernel);
 

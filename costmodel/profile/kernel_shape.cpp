@@ -26,13 +26,13 @@ bool is_dense(const Operand& operand) {
 Shape matmul_shape(const Kernel& kernel) {
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];
-  switch (kernel.part) {
-    case KernelPart::Forward:  // x [.., k], weight [k, n]
+  switch (kernel.phase) {
+    case Phase::Forward:  // x [.., k], weight [k, n]
       return {rows_of(first), second.sizes.back(), first.sizes.back()};
-    case KernelPart::InputGradient:  // weight [k, n], dy [.., n]
+    case Phase::InputGradient:  // weight [k, n], dy [.., n]
       return {rows_of(second), second.sizes.back(), first.sizes.front()};
-    case KernelPart::WeightGradient:  // x [.., k], dy [.., n]
-    case KernelPart::Step:
+    case Phase::WeightGradient:  // x [.., k], dy [.., n]
+    case Phase::Step:
       break;
   }
   return {rows_of(first), second.sizes.back(), first.sizes.back()};
@@ -62,7 +62,7 @@ std::optional<ShapedKernel> shape_of_attention(const Kernel& kernel) {
   std::string variant = fmt::format("{} {}", *mask, q[3]);
   if (v[3] != q[3]) variant += fmt::format("+{}", v[3]);
   if (attention->dropout > 0) variant += " dropout";
-  return ShapedKernel{{kernel.kind, kernel.part, variant}, {checked_multiply(q[0], q[2]), q[1]}};
+  return ShapedKernel{{kernel.kind, kernel.phase, variant}, {checked_multiply(q[0], q[2]), q[1]}};
 }
 
 ShapedKernel elementwise_shape(const Kernel& kernel) {
@@ -74,12 +74,12 @@ ShapedKernel elementwise_shape(const Kernel& kernel) {
     variant += variant.empty() ? "strided" : " strided";
   std::int64_t most = 0;
   for (const Operand& operand : kernel.operands) most = std::max(most, element_count(operand));
-  return {{kernel.kind, kernel.part, variant}, {most}};
+  return {{kernel.kind, kernel.phase, variant}, {most}};
 }
 
 Shape embedding_shape(const Kernel& kernel) {
   const Operand& index = kernel.operands[0];
-  if (kernel.part == KernelPart::Forward) {
+  if (kernel.phase == Phase::Forward) {
     return {element_count(index), kernel.operands[1].sizes.back()};
   }
   const Operand& table = kernel.operands[2];
@@ -106,9 +106,9 @@ std::int64_t real_elements(const Kernel& kernel) {
 
 std::optional<ShapedKernel> shape_of(const Kernel& kernel) {
   const auto with = [&](Shape shape) {
-    return ShapedKernel{{kernel.kind, kernel.part, {}}, std::move(shape)};
+    return ShapedKernel{{kernel.kind, kernel.phase, {}}, std::move(shape)};
   };
-  const bool forward = kernel.part == KernelPart::Forward;
+  const bool forward = kernel.phase == Phase::Forward;
   switch (kernel.kind) {
     case KernelKind::Load:
     case KernelKind::Router:

@@ -15,10 +15,10 @@ Operand numbers(Shape sizes) { return dense_operand(std::move(sizes), BufferElem
 
 using Operands = std::vector<Operand>;
 
-Operands matmul_operands(KernelPart part, const Shape& s) {
+Operands matmul_operands(Phase phase, const Shape& s) {
   const Operand x = real({s[0], s[2]}), weight = real({s[2], s[1]}), y = real({s[0], s[1]});
-  if (part == KernelPart::Forward) return {x, weight, y};
-  if (part == KernelPart::InputGradient) return {weight, y, x};
+  if (phase == Phase::Forward) return {x, weight, y};
+  if (phase == Phase::InputGradient) return {weight, y, x};
   return {x, y, weight};
 }
 
@@ -55,8 +55,8 @@ std::optional<Kernel> attention_with(const ShapedKernel& shaped) {
   const Operand q = real({1, sequence, heads, sizes->first});
   const Operand v = real({1, sequence, heads, sizes->second});
   const Operand lse = real({1, heads, sequence});
-  const bool forward = shaped.kernel.part == KernelPart::Forward;
-  Kernel kernel{.kind = KernelKind::Attention, .part = shaped.kernel.part};
+  const bool forward = shaped.kernel.phase == Phase::Forward;
+  Kernel kernel{.kind = KernelKind::Attention, .phase = shaped.kernel.phase};
   kernel.operands = forward ? Operands{q, q, v, v, lse} : Operands{q, q, v, v, lse, v, q, q, v};
   kernel.attributes =
       AttentionAttributes{.causal = shaped.kernel.variant.starts_with("causal"),
@@ -70,20 +70,20 @@ Operands norm_operands(const ShapedKernel& shaped) {
   const bool layer = shaped.kernel.kind == KernelKind::LayerNorm;
   const Operand x = real(shaped.shape), gain = real({shaped.shape[1]}),
                 row = real({shaped.shape[0]});
-  switch (shaped.kernel.part) {
-    case KernelPart::Forward:
+  switch (shaped.kernel.phase) {
+    case Phase::Forward:
       return layer ? Operands{x, gain, gain, x, row, row} : Operands{x, gain, x, row};
-    case KernelPart::InputGradient:
+    case Phase::InputGradient:
       return layer ? Operands{x, gain, row, row, x, x} : Operands{x, gain, row, x, x};
-    case KernelPart::WeightGradient:
-    case KernelPart::Step:
+    case Phase::WeightGradient:
+    case Phase::Step:
       break;
   }
   return layer ? Operands{x, row, row, x, gain, gain} : Operands{x, row, x, gain};
 }
 
 Operands elementwise_operands(const ShapedKernel& shaped) {
-  const bool forward = shaped.kernel.part == KernelPart::Forward;
+  const bool forward = shaped.kernel.phase == Phase::Forward;
   const Operand x = real(shaped.shape);
   switch (shaped.kernel.kind) {
     case KernelKind::Activation:
@@ -106,7 +106,7 @@ Operands elementwise_operands(const ShapedKernel& shaped) {
 
 Operands other_operands(const ShapedKernel& shaped) {
   const Shape& s = shaped.shape;
-  const bool forward = shaped.kernel.part == KernelPart::Forward;
+  const bool forward = shaped.kernel.phase == Phase::Forward;
   switch (shaped.kernel.kind) {
     case KernelKind::Embedding: {
       // A table of as many rows as are looked up, at most a usual vocabulary.
@@ -142,7 +142,7 @@ Operands other_operands(const ShapedKernel& shaped) {
 }
 
 std::size_t dims_of(const KernelClass& kernel) {
-  const bool forward = kernel.part == KernelPart::Forward;
+  const bool forward = kernel.phase == Phase::Forward;
   switch (kernel.kind) {
     case KernelKind::Matmul:
     case KernelKind::Rope:
@@ -166,7 +166,7 @@ std::size_t dims_of(const KernelClass& kernel) {
 Operands operands_with(const ShapedKernel& shaped) {
   switch (shaped.kernel.kind) {
     case KernelKind::Matmul:
-      return matmul_operands(shaped.kernel.part, shaped.shape);
+      return matmul_operands(shaped.kernel.phase, shaped.shape);
     case KernelKind::LayerNorm:
     case KernelKind::RmsNorm:
       return norm_operands(shaped);
@@ -188,10 +188,10 @@ Operands operands_with(const ShapedKernel& shaped) {
 
 // How many of the last operands are written.
 std::size_t written_count(const Kernel& kernel) {
-  const bool forward = kernel.part == KernelPart::Forward;
+  const bool forward = kernel.phase == Phase::Forward;
   switch (kernel.kind) {
     case KernelKind::LayerNorm:
-      return forward ? 3 : (kernel.part == KernelPart::WeightGradient ? 2 : 1);
+      return forward ? 3 : (kernel.phase == Phase::WeightGradient ? 2 : 1);
     case KernelKind::RmsNorm:
       return forward ? 2 : 1;
     case KernelKind::Attention:
@@ -248,7 +248,7 @@ std::optional<Kernel> kernel_with(const ShapedKernel& shaped) {
   Operands operands = operands_with(shaped);
   if (!attributes || operands.empty()) return {};
   Kernel kernel{.kind = shaped.kernel.kind,
-                .part = shaped.kernel.part,
+                .phase = shaped.kernel.phase,
                 .operands = std::move(operands),
                 .attributes = *attributes};
   kernel.accumulate = shaped.kernel.variant == "accumulate";

@@ -47,7 +47,7 @@ struct DeviceRecord {
 // A kernel without its sizes. Times are never carried over from one of these to another.
 struct KernelClass {
   KernelKind kind = KernelKind::Add;
-  KernelPart part = KernelPart::Forward;
+  Phase phase = Phase::Forward;
   std::string variant;  // what else changes the algorithm: "gelu", "causal 64"; mostly empty
   friend auto operator<=>(const KernelClass&, const KernelClass&) = default;
 };

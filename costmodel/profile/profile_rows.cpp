@@ -33,7 +33,7 @@ void visit_fields(Visit& visit, Row& row) {
     visit("memory_bytes", row.memory, kValue);
   } else if constexpr (std::is_same_v<Plain, KernelTime>) {
     visit("kind", row.kernel.kind, kKey);
-    visit("part", row.kernel.part, kKey);
+    visit("part", row.kernel.phase, kKey);
     visit("variant", row.kernel.variant, kKey);
     visit("precision", row.precision, kKey);
     visit("shape", row.shape, kKey);
@@ -101,7 +101,7 @@ Cell to_cell(Bytes value) { return value.value(); }
 Cell to_cell(Seconds value) { return value.value(); }
 Cell to_cell(BytesPerSecond value) { return value.value(); }
 Cell to_cell(KernelKind value) { return std::string(to_text(value)); }
-Cell to_cell(KernelPart value) { return std::string(to_text(value)); }
+Cell to_cell(Phase value) { return std::string(to_text(value)); }
 Cell to_cell(TransferKind value) { return std::string(to_text(value)); }
 Cell to_cell(Precision value) { return std::string(to_text(value)); }
 Cell to_cell(const std::vector<std::int64_t>& value) { return shape_text(value); }
@@ -185,8 +185,8 @@ struct RowReader {
   static Problem read(const Cell& cell, KernelKind& value) {
     return read_name(cell, parse_kernel_kind, "a kind of kernel such as matmul", value);
   }
-  static Problem read(const Cell& cell, KernelPart& value) {
-    return read_name(cell, parse_kernel_part, "a part such as forward", value);
+  static Problem read(const Cell& cell, Phase& value) {
+    return read_name(cell, parse_phase, "a phase such as forward", value);
   }
   static Problem read(const Cell& cell, TransferKind& value) {
     return read_name(cell, parse_transfer_kind, "a kind of transfer such as all_reduce", value);
@@ -332,8 +332,8 @@ std::string text_of(const Cell& cell) {
 std::optional<KernelKind> parse_kernel_kind(std::string_view text) {
   return parse_enum<KernelKind>(text, static_cast<int>(KernelKind::AdamW) + 1);
 }
-std::optional<KernelPart> parse_kernel_part(std::string_view text) {
-  return parse_enum<KernelPart>(text, static_cast<int>(KernelPart::Step) + 1);
+std::optional<Phase> parse_phase(std::string_view text) {
+  return parse_enum<Phase>(text, static_cast<int>(Phase::Step) + 1);
 }
 std::optional<TransferKind> parse_transfer_kind(std::string_view text) {
   return parse_enum<TransferKind>(text, static_cast<int>(TransferKind::Receive) + 1);

@@ -57,7 +57,7 @@ std::string_view to_text(CellType type);
 std::string text_of(const Cell& cell);
 
 std::optional<KernelKind> parse_kernel_kind(std::string_view text);
-std::optional<KernelPart> parse_kernel_part(std::string_view text);
+std::optional<Phase> parse_phase(std::string_view text);
 std::optional<TransferKind> parse_transfer_kind(std::string_view text);
 
 template <class ProfileRef, class Use>

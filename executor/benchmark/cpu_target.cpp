@@ -78,7 +78,7 @@ struct KernelBench {
 
   std::size_t index_limit() const {
     if (kernel.kind != KernelKind::Embedding) return 2;
-    const Operand& table = kernel.operands[kernel.part == KernelPart::Forward ? 1 : 2];
+    const Operand& table = kernel.operands[kernel.phase == Phase::Forward ? 1 : 2];
     return static_cast<std::size_t>(table.sizes[0]);
   }
 

@@ -7,7 +7,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 using K = KernelKind;
-using P = KernelPart;
+using P = Phase;
 
 // Sizes of a grid: all of them, or for a quick look the first, the last and what is between in
 // larger steps.
@@ -128,12 +128,13 @@ class ItemList {
 };
 
 void add_products(ItemList& list) {
-  for (const P part : {P::Forward, P::InputGradient, P::WeightGradient}) {
-    list.add({K::Matmul, part, ""},
+  for (const P phase : {P::Forward, P::InputGradient, P::WeightGradient}) {
+    list.add({K::Matmul, phase, ""},
              {list.sizes(kRows), list.sizes(kVocabulary), list.sizes(kColumns)});
   }
-  for (const P part : {P::Forward, P::InputGradient, P::WeightGradient}) {
-    list.add({K::Matmul, part, ""}, {list.sizes(kRows), list.sizes(kNarrow), list.sizes(kColumns)});
+  for (const P phase : {P::Forward, P::InputGradient, P::WeightGradient}) {
+    list.add({K::Matmul, phase, ""},
+             {list.sizes(kRows), list.sizes(kNarrow), list.sizes(kColumns)});
   }
 }
 
@@ -146,19 +147,19 @@ void add_attention(ItemList& list) {
     if (!list.scope().quick) variants.insert(variants.end(), {"full 64", "causal 192+128"});
   }
   for (const std::string& variant : variants) {
-    for (const P part : {P::Forward, P::InputGradient}) {
-      list.add({K::Attention, part, variant}, {list.sizes(kHeads), list.sizes(kSequence)});
+    for (const P phase : {P::Forward, P::InputGradient}) {
+      list.add({K::Attention, phase, variant}, {list.sizes(kHeads), list.sizes(kSequence)});
     }
   }
 }
 
 void add_row_kernels(ItemList& list) {
-  for (const P part : {P::Forward, P::InputGradient}) {
-    list.add({K::RowSums, part, ""}, {list.sizes(kRows), list.sizes(kColumns)});
+  for (const P phase : {P::Forward, P::InputGradient}) {
+    list.add({K::RowSums, phase, ""}, {list.sizes(kRows), list.sizes(kColumns)});
   }
   for (const K kind : {K::LayerNorm, K::RmsNorm}) {
-    for (const P part : {P::Forward, P::InputGradient, P::WeightGradient}) {
-      list.add({kind, part, ""}, {list.sizes(kRows), list.sizes(kColumns)});
+    for (const P phase : {P::Forward, P::InputGradient, P::WeightGradient}) {
+      list.add({kind, phase, ""}, {list.sizes(kRows), list.sizes(kColumns)});
     }
   }
   list.add({K::LossLargest, P::Forward, ""}, {list.sizes(kRows), list.sizes(kVocabulary)});
@@ -170,22 +171,22 @@ void add_row_kernels(ItemList& list) {
     list.add({K::Embedding, P::WeightGradient, variant},
              {list.sizes(kRows), list.sizes(kColumns), list.sizes(kVocabulary)});
   }
-  for (const P part : {P::Forward, P::InputGradient}) {
-    list.add({K::Rope, part, ""}, {list.sizes(kRows), list.sizes(kHeads), {16, 128}});
+  for (const P phase : {P::Forward, P::InputGradient}) {
+    list.add({K::Rope, phase, ""}, {list.sizes(kRows), list.sizes(kHeads), {16, 128}});
   }
 }
 
 void add_elementwise(ItemList& list) {
   const Sizes& elements = list.sizes(kElements);
-  for (const P part : {P::Forward, P::InputGradient}) {
+  for (const P phase : {P::Forward, P::InputGradient}) {
     for (const char* function : {"gelu", "gelu_tanh", "silu", "relu"}) {
-      list.add({K::Activation, part, function}, {elements});
+      list.add({K::Activation, phase, function}, {elements});
     }
     for (const char* function : {"silu", "gelu_tanh"}) {
-      list.add({K::GatedActivation, part, function}, {elements});
+      list.add({K::GatedActivation, phase, function}, {elements});
     }
-    list.add({K::Scale, part, ""}, {elements});
-    list.add({K::Dropout, part, ""}, {elements});
+    list.add({K::Scale, phase, ""}, {elements});
+    list.add({K::Dropout, phase, ""}, {elements});
   }
   list.add({K::Add, P::Forward, "strided"}, {elements});
   list.add({K::Sum, P::InputGradient, ""}, {elements});
@@ -240,7 +241,7 @@ std::string to_text(const BenchmarkItem& item) {
   if (const auto* kernel = std::get_if<KernelItem>(&item)) {
     const KernelClass& what = kernel->shaped.kernel;
     std::string text =
-        fmt::format("{} {}{}{} {}", to_text(what.kind), to_text(what.part),
+        fmt::format("{} {}{}{} {}", to_text(what.kind), to_text(what.phase),
                     what.variant.empty() ? "" : " ", what.variant, to_text(kernel->precision));
     for (std::size_t i = 0; i < kernel->shaped.shape.size(); ++i) {
       text += fmt::format("{}{}", i == 0 ? " " : "x", kernel->shaped.shape[i]);

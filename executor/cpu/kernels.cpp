@@ -10,8 +10,8 @@ namespace {
 
 using Entry = void (*)(const KernelCall&);
 
-// The entry of a kernel that has these parts only.
-struct Parts {
+// The entry of a kernel that has these phases only.
+struct Entries {
   Entry forward = nullptr;
   Entry input_gradient = nullptr;
   Entry weight_gradient = nullptr;
@@ -19,7 +19,7 @@ struct Parts {
 };
 
 template <class Real>
-Parts parts_of(KernelKind kind) {
+Entries entries_of(KernelKind kind) {
   switch (kind) {
     case KernelKind::Load:
       return {};
@@ -83,16 +83,16 @@ Parts parts_of(KernelKind kind) {
   return {};
 }
 
-Entry entry_of(const Parts& parts, KernelPart part) {
-  switch (part) {
-    case KernelPart::Forward:
-      return parts.forward;
-    case KernelPart::InputGradient:
-      return parts.input_gradient;
-    case KernelPart::WeightGradient:
-      return parts.weight_gradient;
-    case KernelPart::Step:
-      return parts.step;
+Entry entry_of(const Entries& entries, Phase phase) {
+  switch (phase) {
+    case Phase::Forward:
+      return entries.forward;
+    case Phase::InputGradient:
+      return entries.input_gradient;
+    case Phase::WeightGradient:
+      return entries.weight_gradient;
+    case Phase::Step:
+      return entries.step;
   }
   return nullptr;
 }
@@ -105,12 +105,12 @@ bool has_kernels(Precision precision) {
 
 void run_kernel(const KernelCall& call, Precision precision) {
   const Kernel& kernel = call.kernel;
-  const Parts parts =
-      precision == Precision::FP64 ? parts_of<double>(kernel.kind) : parts_of<float>(kernel.kind);
-  const Entry entry = entry_of(parts, kernel.part);
+  const Entries entries = precision == Precision::FP64 ? entries_of<double>(kernel.kind)
+                                                       : entries_of<float>(kernel.kind);
+  const Entry entry = entry_of(entries, kernel.phase);
   if (entry == nullptr || !has_kernels(precision)) {
     throw std::logic_error("no kernel " + std::string(to_text(kernel.kind)) + " " +
-                           std::string(to_text(kernel.part)) + " in " +
+                           std::string(to_text(kernel.phase)) + " in " +
                            std::string(to_text(precision)));
   }
   if (!is_widened(precision)) return entry(call);

@@ -46,7 +46,7 @@ void check_kernels(const Program& program) {
   for (const Kernel& kernel : program.kernels) {
     if (has_kernel(kernel, program.precision)) continue;
     throw EnvironmentError("CUDA: there is no kernel " + std::string(to_text(kernel.kind)) + " " +
-                           std::string(to_text(kernel.part)) +
+                           std::string(to_text(kernel.phase)) +
                            (kernel.accumulate ? " that accumulates" : "") + " in " +
                            std::string(to_text(program.precision)) + " for " +
                            (kernel.name.empty() ? "an op" : printable(kernel.name)) +
@@ -189,7 +189,7 @@ void CudaDevice::launch(LaneId lane, const KernelCall& call) {
   assert(lane == LaneId(0));
   if (kernels_->launch(call, program_.precision)) return;
   throw DeviceError("CUDA: this GPU has no " + std::string(to_text(call.kernel.kind)) + " " +
-                    std::string(to_text(call.kernel.part)) + " in " +
+                    std::string(to_text(call.kernel.phase)) + " in " +
                     std::string(to_text(program_.precision)) + " of these sizes");
 }
 

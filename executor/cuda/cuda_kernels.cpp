@@ -43,7 +43,7 @@ class RepeatedHeads {
       Operand sum = shared(i);
       sum.written = true;
       const Kernel adds{
-          .kind = KernelKind::Sum, .part = KernelPart::InputGradient, .operands = {own(i), sum}};
+          .kind = KernelKind::Sum, .phase = Phase::InputGradient, .operands = {own(i), sum}};
       const std::vector<std::byte*> buffers = {buffers_[i], call_.buffers[i]};
       launch_work({adds, buffers, call_.settings}, precision, place_);
     }
@@ -53,8 +53,8 @@ class RepeatedHeads {
   static constexpr std::int64_t kWidth = 2;  // bytes: cuDNN is asked in 16 bits
 
   std::vector<std::size_t> repeated() const {
-    return call_.kernel.part == KernelPart::Forward ? std::vector<std::size_t>{1, 2}
-                                                    : std::vector<std::size_t>{1, 2, 7, 8};
+    return call_.kernel.phase == Phase::Forward ? std::vector<std::size_t>{1, 2}
+                                                : std::vector<std::size_t>{1, 2, 7, 8};
   }
   // [batch, sequence, heads, heads of queries for each, size]: of what is shared, and of what each
   // has for itself.
@@ -102,7 +102,7 @@ bool CudaKernels::launch_attention(const KernelCall& call, Precision precision) 
   if (!attention_->has(repeated.call(), precision)) return false;
   repeated.repeat();
   attention_->launch(repeated.call(), precision);
-  if (call.kernel.part == KernelPart::InputGradient) repeated.add_up(precision);
+  if (call.kernel.phase == Phase::InputGradient) repeated.add_up(precision);
   return true;
 }
 

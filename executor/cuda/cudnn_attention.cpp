@@ -60,10 +60,10 @@ std::optional<AttentionShape> shape_of(const Kernel& kernel, Precision precision
   return shape;
 }
 
-std::string key_of(const AttentionShape& shape, KernelPart part, double scale) {
+std::string key_of(const AttentionShape& shape, Phase phase, double scale) {
   std::string key;
   const auto add = [&](auto... numbers) { ((key += std::to_string(numbers) + " "), ...); };
-  add(static_cast<int>(part), scale, shape.batch, shape.heads, shape.sequence, shape.size,
+  add(static_cast<int>(phase), scale, shape.batch, shape.heads, shape.sequence, shape.size,
       shape.value_size, static_cast<int>(shape.causal), static_cast<int>(shape.type));
   for (const HeadSteps& steps : shape.steps) add(steps.batch, steps.token, steps.head);
   return key;
@@ -117,10 +117,10 @@ class CudnnLibrary : public AttentionLibrary {
   PlannedAttention* planned_for(const KernelCall& call, const AttentionShape& shape) {
     const double scale = call.attributes<AttentionAttributes>().scale;
     const auto [known, is_new] =
-        known_.try_emplace(key_of(shape, call.kernel.part, scale), nullptr);
+        known_.try_emplace(key_of(shape, call.kernel.phase, scale), nullptr);
     if (!is_new) return known->second.get();
     const auto factor = static_cast<float>(scale);
-    AttentionGraph graph = call.kernel.part == KernelPart::Forward
+    AttentionGraph graph = call.kernel.phase == Phase::Forward
                                ? attention_forward_graph(shape, factor)
                                : attention_gradient_graph(shape, factor);
     if (!handle_) {

@@ -24,7 +24,7 @@ std::int64_t extent_of(const Operand& operand) {
 // Rows of a table that indices look up; two labels otherwise.
 std::int64_t index_limit(const Kernel& kernel) {
   if (kernel.kind != KernelKind::Embedding) return 2;
-  return kernel.operands[kernel.part == KernelPart::Forward ? 1 : 2].sizes[0];
+  return kernel.operands[kernel.phase == Phase::Forward ? 1 : 2].sizes[0];
 }
 
 void fill(const Kernel& kernel, const Operand& operand, Precision precision, void* memory,
@@ -63,11 +63,10 @@ KernelBench::KernelBench(const Kernel& kernel, Precision precision,
   }
   if (kernel_.kind == KernelKind::ExpertMatmul) {
     // Rows in equal numbers, as far as that goes.
-    const std::size_t weight = kernel_.part == KernelPart::InputGradient ? 0 : 1;
-    const bool gradient = kernel_.part == KernelPart::WeightGradient;
+    const std::size_t weight = kernel_.phase == Phase::InputGradient ? 0 : 1;
+    const bool gradient = kernel_.phase == Phase::WeightGradient;
     const std::int64_t experts = kernel_.operands[gradient ? 3 : weight].sizes[0];
-    const std::int64_t rows =
-        kernel_.operands[kernel_.part == KernelPart::Forward ? 0 : 1].sizes[0];
+    const std::int64_t rows = kernel_.operands[kernel_.phase == Phase::Forward ? 0 : 1].sizes[0];
     for (std::int64_t e = 0; e < experts; ++e) {
       counts_.push_back(rows * (e + 1) / experts - rows * e / experts);
     }

@@ -27,14 +27,14 @@ class KernelWork {
 
   // False: there is no such kernel, and nothing was given to the machine.
   bool add() {
-    switch (call_.kernel.part) {
-      case KernelPart::Forward:
+    switch (call_.kernel.phase) {
+      case Phase::Forward:
         return add_forward();
-      case KernelPart::InputGradient:
+      case Phase::InputGradient:
         return add_input_gradient();
-      case KernelPart::WeightGradient:
+      case Phase::WeightGradient:
         return add_weight_gradient();
-      case KernelPart::Step:
+      case Phase::Step:
         return add_step();
     }
     return false;

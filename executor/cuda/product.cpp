@@ -238,7 +238,7 @@ bool Products::launch_matmul(const KernelCall& call, Precision precision) {
   if (precision == Precision::FP8) layout = along_the_sum(*layout);
   const ProductOperands operands = product_operands(call.kernel);
   const auto data = [&](std::size_t i) { return data_of(call, i, precision); };
-  const bool forward = call.kernel.part == KernelPart::Forward;
+  const bool forward = call.kernel.phase == Phase::Forward;
   Factors factors{.layout = *layout,
                   .first = data(layout->first.operand),
                   .second = data(layout->second.operand),
@@ -278,17 +278,17 @@ product::View token_view(const KernelCall& call, std::size_t i, std::int64_t row
 
 std::optional<ProductLayout> expert_layout(const KernelCall& call, std::int64_t rows) {
   const std::size_t last = call.operand_count() - 1;
-  switch (call.kernel.part) {
-    case KernelPart::Forward:
+  switch (call.kernel.phase) {
+    case Phase::Forward:
       return product::layout_of(token_view(call, 0, rows), expert_view(call, 1),
                                 token_view(call, last, rows));
-    case KernelPart::InputGradient:
+    case Phase::InputGradient:
       return product::layout_of(token_view(call, 1, rows), expert_view(call, 0).flipped(),
                                 token_view(call, last, rows));
-    case KernelPart::WeightGradient:
+    case Phase::WeightGradient:
       return product::layout_of(token_view(call, 0, rows).flipped(), token_view(call, 1, rows),
                                 expert_view(call, last));
-    case KernelPart::Step:
+    case Phase::Step:
       break;
   }
   return {};
@@ -306,9 +306,9 @@ std::vector<std::int64_t> expert_rows(std::span<const std::int64_t> counts, std:
 // One product after the other; who calls knows how many rows each expert has.
 bool Products::launch_experts(const KernelCall& call, Precision precision) {
   const std::size_t last = call.operand_count() - 1;
-  const KernelPart part = call.kernel.part;
+  const Phase phase = call.kernel.phase;
   const std::size_t weight =
-      part == KernelPart::Forward ? 1 : (part == KernelPart::InputGradient ? 0 : last);
+      phase == Phase::Forward ? 1 : (phase == Phase::InputGradient ? 0 : last);
   if (call.counts.empty()) return false;
   std::int64_t first_row = 0, expert = 0;
   for (const std::int64_t rows : expert_rows(call.counts, call.operand(weight).sizes[0])) {

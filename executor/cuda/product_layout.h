@@ -90,13 +90,13 @@ struct ProductOperands {
 inline ProductOperands product_operands(const Kernel& kernel) {
   const std::size_t last = kernel.operands.size() - 1;
   const bool four = kernel.operands.size() == 4;
-  if (kernel.part == KernelPart::InputGradient) {
+  if (kernel.phase == Phase::InputGradient) {
     return {.first = 1,
             .second = 0,
             .result = last,
             .addend = four ? std::optional<std::size_t>(2) : std::nullopt};
   }
-  const bool forward = kernel.part == KernelPart::Forward;
+  const bool forward = kernel.phase == Phase::Forward;
   return {.result = four && !forward ? 2 : last,
           .bias = four ? std::optional<std::size_t>(forward ? 2 : 3) : std::nullopt};
 }
@@ -109,8 +109,8 @@ inline std::optional<ProductLayout> product_layout(const Kernel& kernel) {
   auto a = view_of(kernel, operands.first), b = view_of(kernel, operands.second);
   auto result = view_of(kernel, operands.result);
   if (!a || !b || !result) return {};
-  if (kernel.part == KernelPart::InputGradient) b = b->flipped();
-  if (kernel.part == KernelPart::WeightGradient) a = a->flipped();
+  if (kernel.phase == Phase::InputGradient) b = b->flipped();
+  if (kernel.phase == Phase::WeightGradient) a = a->flipped();
   return product::layout_of(*a, *b, *result);
 }
 

@@ -103,9 +103,9 @@ Numbers numbers_after(const Program& program, const Numbers& before,
 Numbers numbers_before(const Kernel& kernel, const DeviceMaker& processor) {
   const Program program = program_of(kernel, Precision::FP64);
   Numbers numbers = ordinary_numbers(program);
-  if (kernel.kind != KernelKind::Attention || kernel.part == KernelPart::Forward) return numbers;
+  if (kernel.kind != KernelKind::Attention || kernel.phase == Phase::Forward) return numbers;
   Kernel forward = kernel;
-  forward.part = KernelPart::Forward;
+  forward.phase = Phase::Forward;
   forward.accumulate = false;
   forward.operands.resize(5);
   for (const std::size_t i : {3u, 4u}) forward.operands[i].written = true;
@@ -145,7 +145,7 @@ double limit_of(Precision precision) {
 }
 
 std::string name_of(const Kernel& kernel, Precision precision) {
-  std::string name = std::string(to_text(kernel.kind)) + " " + std::string(to_text(kernel.part));
+  std::string name = std::string(to_text(kernel.kind)) + " " + std::string(to_text(kernel.phase));
   if (const auto* function = std::get_if<FunctionAttributes>(&kernel.attributes)) {
     name += " " + std::string(to_text(function->function));
   }

@@ -137,7 +137,7 @@ double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int
     operand.written = true;
     return operand;
   };
-  Kernel kernel{.kind = kind, .part = KernelPart::Step};
+  Kernel kernel{.kind = kind, .phase = Phase::Step};
   kernel.operands = {range_of(elements, gradient_element(plan))};
   if (kind == KernelKind::AdamW) {
     kernel.operands.push_back(range_of(2, BufferElement::Double));

@@ -45,14 +45,14 @@ struct Message {
 struct FragmentTask {
   std::variant<Kernel, Transfer, HostCopy> work;
   std::vector<FragmentBufferId> operands;
-  KernelPart phase = KernelPart::Forward;  // which entries of the order it belongs to
-  std::vector<WeightOfOp> gradients;       // that it adds to
-  std::optional<Message> received;         // none: not a receive
-  bool recompute = false;                  // repeats what the forward did and dropped
-  bool needless = false;                   // recompute: stays even if nothing reads its results
-  bool early = false;                      // a copy that may stand before an earlier entry
-  bool waits_for_compute = false;          // as the program's task does
-  std::size_t op = 0;                      // that the lowering was at
+  Phase phase = Phase::Forward;       // which entries of the order it belongs to
+  std::vector<WeightOfOp> gradients;  // that it adds to
+  std::optional<Message> received;    // none: not a receive
+  bool recompute = false;             // repeats what the forward did and dropped
+  bool needless = false;              // recompute: stays even if nothing reads its results
+  bool early = false;                 // a copy that may stand before an earlier entry
+  bool waits_for_compute = false;     // as the program's task does
+  std::size_t op = 0;                 // that the lowering was at
 };
 bool writes_operand(const FragmentTask& task, std::size_t operand);
 

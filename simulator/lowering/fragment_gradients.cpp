@@ -124,7 +124,7 @@ void FragmentWriter::emit_sum(TensorId tensor, const View& from, const std::opti
                               const View& to, const Operand& shape, const Operand& result) {
   GraphOp name;
   name.name = graph().tensors[tensor.index()].name;
-  KernelDraft call(KernelKind::Sum, KernelPart::InputGradient, name);
+  KernelDraft call(KernelKind::Sum, Phase::InputGradient, name);
   call.read(from, shape);
   emit(call.addend(addend, result).write(to, result));
 }
@@ -196,12 +196,12 @@ void FragmentWriter::keep_gradient(std::size_t op, std::size_t weight, View view
   emit_steps(steps, layouts(op).weight_gradients[weight], view, own, named.name,
              Purpose::Gradients);
   for (std::size_t t = first; t < tasks_->size(); ++t) {
-    (*tasks_)[t].phase = KernelPart::WeightGradient;
+    (*tasks_)[t].phase = Phase::WeightGradient;
   }
-  KernelDraft sum(KernelKind::Sum, KernelPart::InputGradient, named);
+  KernelDraft sum(KernelKind::Sum, Phase::InputGradient, named);
   sum.read(own).write(weight_view({op, id, true}, kept)).computes_gradients(op, {id});
   scattered_.push_back(sum.take());
-  scattered_.back().phase = KernelPart::WeightGradient;
+  scattered_.back().phase = Phase::WeightGradient;
 }
 
 void FragmentWriter::add_scattered() {

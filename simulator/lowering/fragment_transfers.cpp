@@ -85,7 +85,7 @@ void FragmentWriter::emit_copy(const View& from, const View& to, const std::stri
                                bool adds) {
   GraphOp op;
   op.name = name;
-  KernelDraft copy(KernelKind::Sum, KernelPart::InputGradient, op);
+  KernelDraft copy(KernelKind::Sum, Phase::InputGradient, op);
   copy.kernel().accumulate = adds;
   FragmentTask task = copy.read(from).write(to).take();
   task.phase = phase();
@@ -163,7 +163,7 @@ ShardRange FragmentWriter::range_at(const RelayoutStep& gather, const Layout& ke
 
 View FragmentWriter::broadcast(const RelayoutStep& gather, const Layout& kept, const View& own,
                                std::size_t place, const std::string& name, Purpose purpose,
-                               KernelPart phase) {
+                               Phase phase) {
   std::vector<DeviceId> group = placement_.group(gather.axes);
   // The first of a group is the one that sends.
   std::rotate(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(place), group.end());
@@ -175,7 +175,7 @@ View FragmentWriter::broadcast(const RelayoutStep& gather, const Layout& kept, c
       {.kind = TransferKind::Broadcast, .purpose = purpose, .group = std::move(group)},
       sends ? own : part, part);
   const bool backward = tasks_ == &fragment_.backward && !rerunning_;
-  if (backward && phase == KernelPart::WeightGradient) task.phase = phase;
+  if (backward && phase == Phase::WeightGradient) task.phase = phase;
   add_task(std::move(task));
   return part;
 }

@@ -182,7 +182,7 @@ void FragmentWriter::emit_now(KernelDraft& call) {
 void FragmentWriter::add_task(FragmentTask task) {
   task.op = op_;
   if (rerunning_) {
-    task.phase = KernelPart::InputGradient;
+    task.phase = Phase::InputGradient;
     task.recompute = true;
     task.needless = versions_.back().segment->rerun_all;
   }
@@ -197,7 +197,7 @@ const View& FragmentWriter::value(TensorId tensor) {
   const View view = new_output(tensor);
   const std::size_t producer = planned_.producer[tensor.index()];
   if (producer >= graph().ops.size()) {
-    KernelDraft load(KernelKind::Load, KernelPart::Forward, GraphOp{});
+    KernelDraft load(KernelKind::Load, Phase::Forward, GraphOp{});
     load.kernel().name = graph().tensors[tensor.index()].name;
     load.kernel().place = shards_.place(planned_.tensors[tensor.index()]);
     emit(load.write(view));
@@ -218,13 +218,13 @@ void FragmentWriter::set_value(TensorId tensor, const View& view) {
   if (!version.kept.contains(tensor)) version.values.emplace(tensor, view);
 }
 
-View FragmentWriter::input(std::size_t op, std::size_t input, KernelPart phase) {
+View FragmentWriter::input(std::size_t op, std::size_t input, Phase phase) {
   const TensorId tensor = graph().ops[op].inputs[input];
   const RelayoutSteps& steps = planned_.steps(op, &OpRelayouts::inputs, input);
   const View kept = value(tensor);
   if (steps.empty()) return kept;
   const bool with_weights =
-      tasks_ == &fragment_.backward && !rerunning_ && phase == KernelPart::WeightGradient;
+      tasks_ == &fragment_.backward && !rerunning_ && phase == Phase::WeightGradient;
   const MovedInput key{tensor, layouts(op).inputs[input]};
   if (const auto found = moved_.find(key); found != moved_.end()) {
     const Moved& moved = found->second;
@@ -242,7 +242,7 @@ View FragmentWriter::input(std::size_t op, std::size_t input, KernelPart phase) 
   emit_steps(steps, planned_.tensors[tensor.index()], kept, moved.view, name);
   moved.end_task = tasks_->size();
   for (std::size_t t = moved.first_task; t < moved.end_task && with_weights; ++t) {
-    (*tasks_)[t].phase = KernelPart::WeightGradient;
+    (*tasks_)[t].phase = Phase::WeightGradient;
   }
   return moved_.emplace(key, moved).first->second.view;
 }

@@ -55,7 +55,7 @@ class FragmentWriter {
 
   // An op's input as the op reads it. In the backward what only gradients of weights need may be
   // moved with these. Nothing keeps what was moved from the forward to the backward.
-  View input(std::size_t op, std::size_t input, KernelPart phase = KernelPart::InputGradient);
+  View input(std::size_t op, std::size_t input, Phase phase = Phase::InputGradient);
   // Where the op's kernel writes a result, and what is done about it afterwards: nothing, or the
   // plan's steps to what is kept.
   struct Output {
@@ -79,8 +79,7 @@ class FragmentWriter {
   // What a device keeps of an operand, sent by the one at this place of those that `gather` brings
   // together to all of them. In the backward it may be only gradients of weights that need it.
   View broadcast(const RelayoutStep& gather, const Layout& kept, const View& own, std::size_t place,
-                 const std::string& name, Purpose purpose,
-                 KernelPart phase = KernelPart::InputGradient);
+                 const std::string& name, Purpose purpose, Phase phase = Phase::InputGradient);
   // Places along the gathered dimension that the one at this place keeps.
   ShardRange range_at(const RelayoutStep& gather, const Layout& kept, std::size_t place) const;
   std::size_t member_count(const RelayoutStep& gather) const {
@@ -247,8 +246,8 @@ class FragmentWriter {
   static bool are_in_place(const RelayoutSteps& steps) {
     return std::ranges::all_of(steps, is_in_place);
   }
-  KernelPart phase() const {
-    return tasks_ == &fragment_.forward ? KernelPart::Forward : KernelPart::InputGradient;
+  Phase phase() const {
+    return tasks_ == &fragment_.forward ? Phase::Forward : Phase::InputGradient;
   }
 
   // Opens the segments around an op whose gradients come next and closes those that are done.

@@ -117,7 +117,7 @@ class OrderWriter {
     std::vector<const FragmentTask*> tasks;
     for (const FragmentTask& task : direction_of(fragment, kind)) {
       if (task.received || task.early) continue;
-      const bool weights = task.phase == KernelPart::WeightGradient;
+      const bool weights = task.phase == Phase::WeightGradient;
       if (kind == EntryKind::InputGradient && weights) continue;
       if (kind == EntryKind::WeightGradient && !weights) continue;
       tasks.push_back(&task);
@@ -247,7 +247,7 @@ class OrderWriter {
 
   SumKind sum_of(const FragmentTask& task) const {
     const auto* kernel = std::get_if<Kernel>(&task.work);
-    if (kernel && kernel->kind == KernelKind::Loss && task.phase == KernelPart::Forward) {
+    if (kernel && kernel->kind == KernelKind::Loss && task.phase == Phase::Forward) {
       return SumKind::Loss;
     }
     if (task.gradients.empty()) return SumKind::None;

@@ -107,8 +107,7 @@ class Offloading {
     FragmentTask task{.work = HostCopy{direction, buffer.count, buffer.element},
                       .operands = {from, to}};
     task.waits_for_compute = direction == CopyDirection::FromHost;
-    task.phase =
-        direction == CopyDirection::ToHost ? KernelPart::Forward : KernelPart::InputGradient;
+    task.phase = direction == CopyDirection::ToHost ? Phase::Forward : Phase::InputGradient;
     return task;
   }
 

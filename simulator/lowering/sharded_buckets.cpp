@@ -12,7 +12,7 @@ namespace {
 
 Kernel sum_kernel(std::string name, std::vector<Operand> operands) {
   Kernel kernel{.kind = KernelKind::Sum,
-                .part = KernelPart::InputGradient,
+                .phase = Phase::InputGradient,
                 .operands = std::move(operands),
                 .attributes = {},
                 .name = std::move(name)};

@@ -123,7 +123,7 @@ class StepEndWriter {
   }
 
   void add_use(std::size_t number, std::size_t use, std::int64_t count) {
-    Kernel kernel{.kind = KernelKind::Sum, .part = KernelPart::InputGradient};
+    Kernel kernel{.kind = KernelKind::Sum, .phase = Phase::InputGradient};
     kernel.operands = {range(0, count, gradients_), range(0, count, gradients_),
                        range(0, count, gradients_, true)};
     kernel.has_addend = true;
@@ -196,7 +196,7 @@ class StepEndWriter {
     const MadeBuffer sums = make_doubles("sums of squares", 2);
     const std::vector<DeviceId> group = norm_group();
     std::vector<StateOperand> operands;
-    Kernel most{.kind = KernelKind::NormLargest, .part = KernelPart::Step};
+    Kernel most{.kind = KernelKind::NormLargest, .phase = Phase::Step};
     add_counted(most, operands);
     most.operands.push_back(doubles(1, true));
     operands.push_back(largest);
@@ -204,7 +204,7 @@ class StepEndWriter {
     all_reduce(Purpose::Norm, group, doubles(1), largest, Reduction::Max);
 
     operands = {};
-    Kernel squares{.kind = KernelKind::NormSums, .part = KernelPart::Step};
+    Kernel squares{.kind = KernelKind::NormSums, .phase = Phase::Step};
     add_counted(squares, operands);
     squares.operands.push_back(doubles(1));
     squares.operands.push_back(doubles(2, true));
@@ -212,7 +212,7 @@ class StepEndWriter {
     add(std::move(squares), std::move(operands));
     all_reduce(Purpose::Norm, group, doubles(2), sums);
 
-    Kernel factor{.kind = KernelKind::ClipFactor, .part = KernelPart::Step};
+    Kernel factor{.kind = KernelKind::ClipFactor, .phase = Phase::Step};
     factor.operands = {doubles(2), doubles(2, true)};
     operands = {sums, StepOutput::Clip};
     if (skips_steps(plan_.precision)) {
@@ -304,7 +304,7 @@ class StepEndWriter {
 
   void add_adam(std::size_t number, const std::vector<StateOperand>& state) {
     const Bucket& bucket = weights_.buckets[number];
-    Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step};
+    Kernel kernel{.kind = KernelKind::AdamW, .phase = Phase::Step};
     const std::int64_t count = bucket.own_count;
     kernel.operands = {
         own_gradients(bucket), doubles(2),

@@ -37,8 +37,8 @@ Operand repeated(const Operand& own, const std::vector<DimId>& have, const std::
 // A kernel with its operands and their buffers.
 class KernelDraft {
  public:
-  KernelDraft(KernelKind kind, KernelPart part, const GraphOp& op)
-      : kernel_{.kind = kind, .part = part, .attributes = op.attributes, .name = op.name} {}
+  KernelDraft(KernelKind kind, Phase phase, const GraphOp& op)
+      : kernel_{.kind = kind, .phase = phase, .attributes = op.attributes, .name = op.name} {}
 
   KernelDraft& read(const View& view, Operand operand) {
     buffers_.push_back(view.buffer);
@@ -69,7 +69,7 @@ class KernelDraft {
   const std::vector<FragmentBufferId>& buffers() const { return buffers_; }
   // Uses the draft up.
   FragmentTask take() {
-    const KernelPart phase = kernel_.part;
+    const Phase phase = kernel_.phase;
     FragmentTask task{.work = std::move(kernel_), .operands = std::move(buffers_), .phase = phase};
     task.gradients = std::move(gradients_);
     return task;

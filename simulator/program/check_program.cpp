@@ -25,7 +25,7 @@ class ProgramCheck {
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) check_bounds(t);
     check_writers();
     check_waits();
-    check_parts();
+    check_phases();
   }
 
  private:
@@ -335,35 +335,35 @@ class ProgramCheck {
   }
 
   // What an op's kernels do: of an attention that merges blocks of keys, each with one of them.
-  struct WorkPart {
+  struct WorkPhase {
     KernelKind kind;
-    KernelPart part;
+    Phase phase;
     std::vector<ShardRange> keys;
-    friend auto operator<=>(const WorkPart&, const WorkPart&) = default;
+    friend auto operator<=>(const WorkPhase&, const WorkPhase&) = default;
   };
 
-  static WorkPart work_part(const Kernel& kernel) {
+  static WorkPhase work_phase(const Kernel& kernel) {
     const bool placed = kernel.kind == KernelKind::Attention && kernel.place.size() == 4;
-    return {kernel.kind, kernel.part, placed ? kernel.place[3].ranges : std::vector<ShardRange>()};
+    return {kernel.kind, kernel.phase, placed ? kernel.place[3].ranges : std::vector<ShardRange>()};
   }
 
-  void check_parts() {
-    std::map<std::string, std::map<WorkPart, std::multiset<std::int32_t>>> ops;
+  void check_phases() {
+    std::map<std::string, std::map<WorkPhase, std::multiset<std::int32_t>>> ops;
     std::set<std::int32_t> microbatches;
     for (const Task& task : program_.tasks) {
       if (task.kind != TaskKind::Kernel || !task.microbatch || task.recompute) continue;
       const Kernel& kernel = program_.kernel(task);
-      ops[kernel.name][work_part(kernel)].insert(*task.microbatch);
+      ops[kernel.name][work_phase(kernel)].insert(*task.microbatch);
       microbatches.insert(*task.microbatch);
     }
     const std::multiset<std::int32_t> once(microbatches.begin(), microbatches.end());
-    for (const auto& [name, parts] : ops) {
-      for (const auto& [what, seen] : parts) {
+    for (const auto& [name, phases] : ops) {
+      for (const auto& [what, seen] : phases) {
         // Sums of gradients may take several kernels.
         if (what.kind == KernelKind::Sum || seen == once) continue;
         problems_.push_back(
             fmt::format("device {}: {} {} {} does not run exactly once for every micro-batch",
-                        program_.device.index(), name, to_text(what.kind), to_text(what.part)));
+                        program_.device.index(), name, to_text(what.kind), to_text(what.phase)));
       }
     }
   }

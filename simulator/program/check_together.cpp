@@ -137,7 +137,7 @@ std::string task_name(const Program& program, std::size_t task) {
     switch (entry.kind) {
       case TaskKind::Kernel:
         return fmt::format("{} {} {}", to_text(program.kernel(entry).kind),
-                           to_text(program.kernel(entry).part), program.kernel(entry).name);
+                           to_text(program.kernel(entry).phase), program.kernel(entry).name);
       case TaskKind::Transfer:
         return std::string(to_text(program.transfer(entry).kind));
       case TaskKind::Copy:

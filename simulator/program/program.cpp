@@ -23,7 +23,7 @@ std::string what_text(const Program& program, const Task& task) {
   switch (task.kind) {
     case TaskKind::Kernel: {
       const Kernel& kernel = program.kernel(task);
-      return fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.part), kernel.name);
+      return fmt::format(" {} {} {}", to_text(kernel.kind), to_text(kernel.phase), kernel.name);
     }
     case TaskKind::Transfer:
       return " " + moved_text(program.transfer(task));

@@ -24,7 +24,7 @@ FlopSums flops_of_tasks(const Program& program) {
   std::vector<FlopSums> flops;
   for (const Kernel& kernel : program.kernels) {
     flops.push_back({.executed = static_cast<double>(executed_flops_of(kernel).value())});
-    if (kernel.part != KernelPart::Forward) continue;
+    if (kernel.phase != Phase::Forward) continue;
     flops.back().full_forward = static_cast<double>(flops_of(kernel).value());
     flops.back().forward = static_cast<double>(seen_flops_of(kernel).value());
   }

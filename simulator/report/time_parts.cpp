@@ -92,17 +92,17 @@ class IdleTime {
 };
 
 void add_kernels(const Program& program, const std::vector<Stretch>& kernels, TimeParts& parts) {
-  std::array<Seconds, kKernelParts> sums{};
+  std::array<Seconds, kPhases> sums{};
   for (const Stretch& kernel : kernels) {
     const Seconds time = kernel.span.finish - kernel.span.start;
     if (kernel.task->recompute) {
       parts.recomputation += time;
     } else {
-      sums[static_cast<std::size_t>(program.kernel(*kernel.task).part)] += time;
+      sums[static_cast<std::size_t>(program.kernel(*kernel.task).phase)] += time;
     }
   }
-  for (std::size_t part = 0; part < sums.size(); ++part) {
-    parts.kernels[static_cast<KernelPart>(part)] = sums[part];
+  for (std::size_t phase = 0; phase < sums.size(); ++phase) {
+    parts.kernels[static_cast<Phase>(phase)] = sums[phase];
   }
 }
 
@@ -158,14 +158,14 @@ TimeParts time_parts(const Program& program, const DeviceTimeline& device, Secon
 
 Seconds kernel_time(const TimeParts& parts) {
   Seconds sum = parts.recomputation;
-  for (const auto& [part, time] : parts.kernels) sum += time;
+  for (const auto& [phase, time] : parts.kernels) sum += time;
   return sum;
 }
 
 std::vector<std::pair<std::string, Seconds>> named_parts(const TimeParts& parts) {
   std::vector<std::pair<std::string, Seconds>> named;
-  for (const auto& [part, time] : parts.kernels) {
-    named.emplace_back(part == KernelPart::Step ? "optimizer" : to_text(part), time);
+  for (const auto& [phase, time] : parts.kernels) {
+    named.emplace_back(phase == Phase::Step ? "optimizer" : to_text(phase), time);
   }
   for (const auto& [purpose, time] : parts.transfers) {
     named.emplace_back(std::string(to_text(purpose)) + "_transfer", time);

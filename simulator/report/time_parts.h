@@ -21,7 +21,7 @@ namespace meshwright {
 // another device is idle time. What runs after the end of the step counts at the start of the next,
 // which is the same moment of this one.
 struct TimeParts {
-  std::map<KernelPart, Seconds> kernels;    // every part, also those that took no time
+  std::map<Phase, Seconds> kernels;         // every phase, also those that took no time
   std::map<Purpose, Seconds> transfers;     // every purpose the program has
   std::map<CopyDirection, Seconds> copies;  // every direction the program has
   Seconds recomputation;                    // kernels and exposed transfers that only repeat

@@ -19,7 +19,7 @@ Seconds rounded(Seconds time) { return from_nanoseconds(nanoseconds(time)); }
 
 void describe(TracedTask& traced, const Kernel& kernel, Precision precision) {
   traced.kind = to_text(kernel.kind);
-  traced.part = to_text(kernel.part);
+  traced.part = to_text(kernel.phase);
   traced.name = fmt::format("{} {}", kernel.name, traced.part);
   traced.bytes = bytes_of(kernel, precision);
   traced.flops = flops_of(kernel).value();

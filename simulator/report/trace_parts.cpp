@@ -47,7 +47,7 @@ std::string part_of(const TracedTask& task) {
   if (task.recompute) return "recomputation";
   switch (task.task) {
     case TaskKind::Kernel:
-      return task.part == to_text(KernelPart::Step) ? "optimizer" : task.part;
+      return task.part == to_text(Phase::Step) ? "optimizer" : task.part;
     case TaskKind::Transfer:
       return task.part + "_transfer";
     case TaskKind::Copy:

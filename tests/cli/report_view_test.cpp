@@ -13,10 +13,10 @@ DeviceReport device(std::size_t index, Bytes activations) {
           .by_component = {4_GiB, 0_B, 0_B, activations, 0_B, 0_B},
           .reserved = 4_GiB + activations,
           .peak_time = 1.0_s,
-          .parts = {.kernels = {{KernelPart::Forward, 1.0_s},
-                                {KernelPart::InputGradient, 1.0_s},
-                                {KernelPart::WeightGradient, 0.0_s},
-                                {KernelPart::Step, 0.5_s}},
+          .parts = {.kernels = {{Phase::Forward, 1.0_s},
+                                {Phase::InputGradient, 1.0_s},
+                                {Phase::WeightGradient, 0.0_s},
+                                {Phase::Step, 0.5_s}},
                     .transfers = {{Purpose::Tensor, 0.5_s}},
                     .idle = 1.0_s}};
 }

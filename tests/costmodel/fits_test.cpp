@@ -184,18 +184,18 @@ TEST_CASE("a software that moves memory twice takes twice as long after the laun
 TEST_CASE("sums of the forward may be part of another kernel, a loss may be many") {
   const Cluster one{.name = "one", .node_types = {node_of_devices("n", 1)}, .nodes = {{0, 1}}};
   SoftwarePrices software{.loss_launches = 7};
-  const auto launches = [&](KernelKind kind, KernelPart part) {
+  const auto launches = [&](KernelKind kind, Phase phase) {
     Kernel kernel = addition(1000);
     kernel.kind = kind;
-    kernel.part = part;
+    kernel.phase = phase;
     return FittedCosts(one, Fits(), software).kernel(kernel, Precision::FP16, DeviceId(0)).launches;
   };
-  CHECK(launches(KernelKind::Add, KernelPart::Forward) == 1);
+  CHECK(launches(KernelKind::Add, Phase::Forward) == 1);
   software.fused_adds = true;
-  CHECK(launches(KernelKind::Add, KernelPart::Forward) == 0);
-  CHECK(launches(KernelKind::Add, KernelPart::InputGradient) == 1);
-  CHECK(launches(KernelKind::Dropout, KernelPart::Forward) == 1);
-  CHECK(launches(KernelKind::Loss, KernelPart::Forward) == 7);
+  CHECK(launches(KernelKind::Add, Phase::Forward) == 0);
+  CHECK(launches(KernelKind::Add, Phase::InputGradient) == 1);
+  CHECK(launches(KernelKind::Dropout, Phase::Forward) == 1);
+  CHECK(launches(KernelKind::Loss, Phase::Forward) == 7);
 }
 
 // data/published/kernels.csv: 108 shapes of 20 to 256 experts with 77 to 9832 rows each, multiplied
@@ -206,7 +206,7 @@ TEST_CASE("products of experts take about as long as was measured") {
   const DeviceType& device = cluster.node_types.front().device;
   const Fits fits = read_fits(kData / "fits.json");
   const DeviceFit& fit = *find_fit(fits, device.name);
-  std::map<KernelPart, std::pair<double, int>> errors;  // sum, count
+  std::map<Phase, std::pair<double, int>> errors;  // sum, count
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "op") != "grouped_gemm" || table.text(row, "gpu") != "B200") continue;
     const std::string text = table.text(row, "shape").value();
@@ -217,22 +217,22 @@ TEST_CASE("products of experts take about as long as was measured") {
                   counts = dense_operand({experts}, BufferElement::Index);
     Kernel kernel{.kind = KernelKind::ExpertMatmul, .operands = {x, weight, counts, y}};
     if (text.ends_with("bwd_grad_act")) {
-      kernel.part = KernelPart::InputGradient;
+      kernel.phase = Phase::InputGradient;
       kernel.operands = {weight, y, counts, x};
     } else if (text.ends_with("bwd_grad_w")) {
-      kernel.part = KernelPart::WeightGradient;
+      kernel.phase = Phase::WeightGradient;
       kernel.operands = {x, y, counts, dense_operand({experts, k, n}, BufferElement::Single)};
     }
     const double measured =
         2e-12 * static_cast<double>(experts * m * n * k) / table.number(row, "tflops").value();
     const Seconds time = kernel_time(kernel, Precision::BF16, device, fit, AttentionKernel::Newest);
-    auto& [sum, count] = errors[kernel.part];
+    auto& [sum, count] = errors[kernel.phase];
     sum += std::abs(time.value() / measured - 1);
     ++count;
   }
   REQUIRE(errors.size() == 3);
-  for (const auto& [part, error] : errors) {
-    CAPTURE(to_text(part));
+  for (const auto& [phase, error] : errors) {
+    CAPTURE(to_text(phase));
     CHECK(error.second == 36);
     CHECK(error.first / error.second < 0.3);
   }

@@ -42,9 +42,9 @@ double time_of(const GemmShape& shape, const DeviceFit& fit) {
   return gemm_time(shape, Precision::FP16, device(), fit).value();
 }
 
-Kernel matmul(KernelPart part, Operand first, Operand second, Operand result) {
+Kernel matmul(Phase phase, Operand first, Operand second, Operand result) {
   return {.kind = KernelKind::Matmul,
-          .part = part,
+          .phase = phase,
           .operands = {std::move(first), std::move(second), std::move(result)}};
 }
 
@@ -58,8 +58,8 @@ AttentionShape attention(bool causal) {
           .causal = causal};
 }
 
-double flash(const AttentionShape& shape, KernelPart part, const DeviceFit& fit) {
-  return flash_time(shape, part, Precision::FP16, device(), fit, AttentionKernel::Flash2).value();
+double flash(const AttentionShape& shape, Phase phase, const DeviceFit& fit) {
+  return flash_time(shape, phase, Precision::FP16, device(), fit, AttentionKernel::Flash2).value();
 }
 
 }  // namespace
@@ -217,37 +217,37 @@ TEST_CASE("the three products of a layer have their own shapes") {
   const Operand x = dense_operand({2, 10, 30}), weight = dense_operand({30, 70}),
                 y = dense_operand({2, 10, 70});
   const Bytes moved(2 * (2 * 10 * 30 + 30 * 70 + 2 * 10 * 70));
-  CHECK(gemm_shape(matmul(KernelPart::Forward, x, weight, y), Precision::FP16) ==
+  CHECK(gemm_shape(matmul(Phase::Forward, x, weight, y), Precision::FP16) ==
         GemmShape{.m = 20, .n = 70, .k = 30, .moved = moved});
-  CHECK(gemm_shape(matmul(KernelPart::InputGradient, weight, y, x), Precision::FP16) ==
+  CHECK(gemm_shape(matmul(Phase::InputGradient, weight, y, x), Precision::FP16) ==
         GemmShape{.m = 20, .n = 30, .k = 70, .moved = moved});
-  CHECK(gemm_shape(matmul(KernelPart::WeightGradient, x, y, weight), Precision::FP16) ==
+  CHECK(gemm_shape(matmul(Phase::WeightGradient, x, y, weight), Precision::FP16) ==
         GemmShape{.m = 30, .n = 70, .k = 20, .moved = moved});
 }
 
 TEST_CASE("flash attention has two products forward and five backward, half with a mask") {
   const DeviceFit fit = plain();
   const double product = 2.0 * 2 * 8 * 1024 * 1024 * 64;
-  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * product / 50e12));
-  CHECK(flash(attention(false), KernelPart::InputGradient, fit) == near(5 * product / 25e12));
-  CHECK(flash(attention(true), KernelPart::Forward, fit) == near(product / 50e12));
+  CHECK(flash(attention(false), Phase::Forward, fit) == near(2 * product / 50e12));
+  CHECK(flash(attention(false), Phase::InputGradient, fit) == near(5 * product / 25e12));
+  CHECK(flash(attention(true), Phase::Forward, fit) == near(product / 50e12));
 }
 
 TEST_CASE("short sequences, small heads and few blocks make flash attention slower") {
   DeviceFit fit = plain();
-  const double full = flash(attention(false), KernelPart::Forward, fit);
-  const double half = flash(attention(true), KernelPart::Forward, fit);
+  const double full = flash(attention(false), Phase::Forward, fit);
+  const double half = flash(attention(true), Phase::Forward, fit);
   FlashFit& flash2 = fit.flash.at(AttentionKernel::Flash2);
   flash2.sequence_ramp = 1024;  // as long as the sequence
-  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
+  CHECK(flash(attention(false), Phase::Forward, fit) == near(2 * full));
   flash2 = {.forward_share = 0.5, .backward_share = 0.25, .head_ramp = 64};  // as large as a head
-  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
+  CHECK(flash(attention(false), Phase::Forward, fit) == near(2 * full));
   flash2 = {.forward_share = 0.5, .backward_share = 0.25, .causal_ramp = 512};
-  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(full));
-  CHECK(flash(attention(true), KernelPart::Forward, fit) == near(1.5 * half));
+  CHECK(flash(attention(false), Phase::Forward, fit) == near(full));
+  CHECK(flash(attention(true), Phase::Forward, fit) == near(1.5 * half));
   // 2 x 8 heads of 8 blocks on 100 multiprocessors: 1.28 waves.
   flash2 = {.forward_share = 0.5, .backward_share = 0.25, .wave_ramp = 1.28};
-  CHECK(flash(attention(false), KernelPart::Forward, fit) == near(2 * full));
+  CHECK(flash(attention(false), Phase::Forward, fit) == near(2 * full));
 }
 
 TEST_CASE("a window leaves what it lets queries see") {
@@ -255,7 +255,7 @@ TEST_CASE("a window leaves what it lets queries see") {
   const auto time = [&](std::optional<std::int64_t> window) {
     AttentionShape shape = attention(true);
     shape.window = window;
-    return flash_time(shape, KernelPart::Forward, Precision::FP16, device(), fit,
+    return flash_time(shape, Phase::Forward, Precision::FP16, device(), fit,
                       AttentionKernel::Flash2)
         .value();
   };
@@ -275,35 +275,33 @@ TEST_CASE("attention that stores its scores is priced by its parts") {
   fit.gemm.memory_share = 1e6;
   AttentionShape shape = attention(true);
   const double scores = 2.0 * 2 * 8 * 1024 * 1024;  // bytes
-  const auto time = [&](KernelPart part, AttentionKernel kernel) {
-    return unfused_attention_time(shape, part, Precision::FP16, device(), fit, kernel).value();
+  const auto time = [&](Phase phase, AttentionKernel kernel) {
+    return unfused_attention_time(shape, phase, Precision::FP16, device(), fit, kernel).value();
   };
   const auto about = [](double seconds) { return Approx(seconds).epsilon(1e-4); };
   // Fused: read and written once; three kernels, of which one launch is counted by the caller.
-  CHECK(time(KernelPart::Forward, AttentionKernel::FusedSoftmax) ==
-        about(2 * scores / 0.5e12 + 4e-6));
+  CHECK(time(Phase::Forward, AttentionKernel::FusedSoftmax) == about(2 * scores / 0.5e12 + 4e-6));
   // Two casts between 2 and 4 bytes, and three kernels that read and write 4: 36 bytes a score,
   // for 2 of a pass.
-  CHECK(time(KernelPart::Forward, AttentionKernel::Unfused) == about(18 * scores / 0.5e12 + 12e-6));
-  CHECK(time(KernelPart::InputGradient, AttentionKernel::FusedSoftmax) ==
+  CHECK(time(Phase::Forward, AttentionKernel::Unfused) == about(18 * scores / 0.5e12 + 12e-6));
+  CHECK(time(Phase::InputGradient, AttentionKernel::FusedSoftmax) ==
         about(3 * scores / 0.5e12 + 8e-6));
   shape.dropout = true;  // one more kernel: two passes and a byte for each element
-  CHECK(time(KernelPart::Forward, AttentionKernel::FusedSoftmax) ==
-        about(4.5 * scores / 0.5e12 + 6e-6));
+  CHECK(time(Phase::Forward, AttentionKernel::FusedSoftmax) == about(4.5 * scores / 0.5e12 + 6e-6));
 }
 
 TEST_CASE("attention is launched once, or product by product and pass by pass") {
   AttentionShape shape = attention(true);
-  const auto launches = [&](KernelPart part, Precision precision, AttentionKernel kernel) {
-    return attention_launches(shape, part, precision, kernel);
+  const auto launches = [&](Phase phase, Precision precision, AttentionKernel kernel) {
+    return attention_launches(shape, phase, precision, kernel);
   };
-  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::Flash2) == 1);
-  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::FusedSoftmax) == 3);
-  CHECK(launches(KernelPart::InputGradient, Precision::FP16, AttentionKernel::FusedSoftmax) == 5);
-  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::Unfused) == 7);
-  CHECK(launches(KernelPart::Forward, Precision::FP32, AttentionKernel::Unfused) == 5);
+  CHECK(launches(Phase::Forward, Precision::FP16, AttentionKernel::Flash2) == 1);
+  CHECK(launches(Phase::Forward, Precision::FP16, AttentionKernel::FusedSoftmax) == 3);
+  CHECK(launches(Phase::InputGradient, Precision::FP16, AttentionKernel::FusedSoftmax) == 5);
+  CHECK(launches(Phase::Forward, Precision::FP16, AttentionKernel::Unfused) == 7);
+  CHECK(launches(Phase::Forward, Precision::FP32, AttentionKernel::Unfused) == 5);
   shape.dropout = true;
-  CHECK(launches(KernelPart::Forward, Precision::FP16, AttentionKernel::FusedSoftmax) == 4);
+  CHECK(launches(Phase::Forward, Precision::FP16, AttentionKernel::FusedSoftmax) == 4);
 }
 
 TEST_CASE("the fused softmax takes four rows of scores at a time, of at most 2048 keys") {
@@ -350,7 +348,7 @@ TEST_CASE("products of scores take longer where heads are no multiples of 16 byt
   const auto time = [&](std::int64_t size, Precision precision) {
     AttentionShape shape = attention(true);
     shape.query_size = shape.value_size = size;
-    return unfused_attention_time(shape, KernelPart::Forward, precision, device(), fit,
+    return unfused_attention_time(shape, Phase::Forward, precision, device(), fit,
                                   AttentionKernel::FusedSoftmax)
         .value();
   };

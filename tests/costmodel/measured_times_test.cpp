@@ -17,7 +17,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-const KernelClass kMatmul{KernelKind::Matmul, KernelPart::Forward, ""};
+const KernelClass kMatmul{KernelKind::Matmul, Phase::Forward, ""};
 
 Profile profile_with(std::vector<KernelTime> kernels) {
   Profile profile;
@@ -90,11 +90,10 @@ TEST_CASE("nothing is carried over to another kind, part, variant, precision, de
   REQUIRE(times.kernel("core", kMatmul, Precision::FP32, shape));
   CHECK(!times.kernel("other", kMatmul, Precision::FP32, shape));
   CHECK(!times.kernel("core", kMatmul, Precision::FP64, shape));
-  CHECK(!times.kernel("core", {KernelKind::Matmul, KernelPart::InputGradient, ""}, Precision::FP32,
+  CHECK(!times.kernel("core", {KernelKind::Matmul, Phase::InputGradient, ""}, Precision::FP32,
                       shape));
-  CHECK(!times.kernel("core", {KernelKind::Matmul, KernelPart::Forward, "x"}, Precision::FP32,
-                      shape));
-  CHECK(!times.kernel("core", {KernelKind::Rope, KernelPart::Forward, ""}, Precision::FP32, shape));
+  CHECK(!times.kernel("core", {KernelKind::Matmul, Phase::Forward, "x"}, Precision::FP32, shape));
+  CHECK(!times.kernel("core", {KernelKind::Rope, Phase::Forward, ""}, Precision::FP32, shape));
   // The two ends are of different machines.
   CHECK(!times.kernel("core", kMatmul, Precision::FP32, {16, 8, 8}));
   CHECK(times.knows_device("core"));
@@ -198,7 +197,7 @@ TEST_CASE("measured prices say so, others come from the other model") {
   const MeasuredTimes times(profile);
   const ProfileCosts costs(times, cluster, formula);
 
-  Kernel kernel{.kind = KernelKind::Matmul, .part = KernelPart::Forward};
+  Kernel kernel{.kind = KernelKind::Matmul, .phase = Phase::Forward};
   kernel.operands = {dense_operand({8, 8}), dense_operand({8, 8}), dense_operand({8, 8})};
   CHECK(costs.kernel(kernel, Precision::FP32, DeviceId(1)).time == Seconds(0.5));
   CHECK(costs.kernel(kernel, Precision::FP32, DeviceId(1)).origin == PriceOrigin::Measured);

@@ -14,7 +14,7 @@ inline KernelTime kernel_time(KernelKind kind, std::vector<std::int64_t> shape, 
                               std::size_t provenance = 0) {
   return {.evidence = measured_by(provenance),
           .device = "core",
-          .kernel = {kind, KernelPart::Forward, ""},
+          .kernel = {kind, Phase::Forward, ""},
           .precision = Precision::FP32,
           .shape = std::move(shape),
           .time = Seconds(seconds)};

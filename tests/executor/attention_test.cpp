@@ -47,7 +47,7 @@ struct AttentionCase {
   template <class Real = double>
   void backward() {
     Kernel gradient = kernel;
-    gradient.part = KernelPart::InputGradient;
+    gradient.phase = Phase::InputGradient;
     run_on<Real>(gradient, {&q, &k, &v, &y, &lse, &dy, &dq, &dk, &dv}, settings, batch_row);
   }
 };

@@ -107,7 +107,7 @@ Program ring_program(const RingCase& ring, std::size_t device) {
       }
       const std::size_t owner = (device + ring.devices - 1 - round) % ring.devices;
       Kernel kernel{.kind = KernelKind::Attention,
-                    .part = forward ? KernelPart::Forward : KernelPart::InputGradient,
+                    .phase = forward ? Phase::Forward : Phase::InputGradient,
                     .attributes = ring.attributes,
                     .name = "attention",
                     .accumulate = round > 0,
@@ -121,7 +121,7 @@ Program ring_program(const RingCase& ring, std::size_t device) {
     if (forward) continue;
     // The last to come were the own keys, with their gradients.
     for (const auto& [from, to] : {std::pair(key_gradient, dk), std::pair(value_gradient, dv)}) {
-      program.kernel({.kind = KernelKind::Sum, .part = KernelPart::InputGradient, .name = "keep"},
+      program.kernel({.kind = KernelKind::Sum, .phase = Phase::InputGradient, .name = "keep"},
                      {from}, {to});
     }
   }

@@ -70,7 +70,7 @@ Run run(
 }
 
 KernelItem product(std::int64_t m) {
-  return {{{KernelKind::Matmul, KernelPart::Forward, ""}, {m, 8, 8}}, Precision::FP32};
+  return {{{KernelKind::Matmul, Phase::Forward, ""}, {m, 8, 8}}, Precision::FP32};
 }
 
 }  // namespace
@@ -218,21 +218,21 @@ TEST_CASE("the items are grids: inside their sizes every kernel and transfer has
     const Run done = run(target, items);
     CHECK(done.result.measured == static_cast<std::int64_t>(items.size()));
     const MeasuredTimes times(done.stored);
-    const auto known = [&](KernelKind kind, KernelPart part, const char* variant,
+    const auto known = [&](KernelKind kind, Phase phase, const char* variant,
                            const std::vector<std::int64_t>& shape) {
-      const auto time = times.kernel("core", {kind, part, variant}, Precision::FP32, shape);
+      const auto time = times.kernel("core", {kind, phase, variant}, Precision::FP32, shape);
       // The fake's time is the product of the sizes, which interpolation keeps.
       double expected = 1e-3;
       for (const std::int64_t size : shape) expected *= static_cast<double>(size);
       return time && std::fabs(time->value() / expected - 1) < 1e-9;
     };
     using K = KernelKind;
-    using P = KernelPart;
+    using P = Phase;
     // gpt2-tiny: micro-batch 2 of 64 tokens, width 128, 4 heads of 32, vocabulary 512.
-    for (const P part : {P::Forward, P::InputGradient, P::WeightGradient}) {
-      CHECK(known(K::Matmul, part, "", {128, 384, 128}));
-      CHECK(known(K::Matmul, part, "", {128, 512, 128}));
-      CHECK(known(K::LayerNorm, part, "", {128, 128}));
+    for (const P phase : {P::Forward, P::InputGradient, P::WeightGradient}) {
+      CHECK(known(K::Matmul, phase, "", {128, 384, 128}));
+      CHECK(known(K::Matmul, phase, "", {128, 512, 128}));
+      CHECK(known(K::LayerNorm, phase, "", {128, 128}));
     }
     CHECK(known(K::Attention, P::Forward, "causal 32 dropout", {8, 64}));
     CHECK(known(K::Attention, P::InputGradient, "causal 32 dropout", {8, 64}));
@@ -257,7 +257,7 @@ TEST_CASE("every item runs on this machine", "[threads]") {
     if (const auto* kernel = std::get_if<KernelItem>(&item)) {
       const KernelClass& what = kernel->shaped.kernel;
       const std::string name =
-          std::string(to_text(what.kind)) + " " + std::string(to_text(what.part)) + what.variant;
+          std::string(to_text(what.kind)) + " " + std::string(to_text(what.phase)) + what.variant;
       if (!seen.insert(name).second) continue;
       CAPTURE(to_text(item));
       for (const Precision precision : {Precision::FP32, Precision::FP64}) {
@@ -277,7 +277,7 @@ TEST_CASE("every item runs on this machine", "[threads]") {
   }
   const Kernel load{.kind = KernelKind::Load};
   CHECK(!target.kernel(load, Precision::FP32));
-  const auto add = kernel_with({{KernelKind::Add, KernelPart::Forward, ""}, {4}});
+  const auto add = kernel_with({{KernelKind::Add, Phase::Forward, ""}, {4}});
   CHECK(!target.kernel(*add, Precision::FP8));
   CHECK(target.copy(CopyDirection::ToHost, 1_MiB)(2) > Seconds(0));
   CHECK(target.copy({}, 1_MiB)(2) > Seconds(0));

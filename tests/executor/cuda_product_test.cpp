@@ -49,15 +49,15 @@ std::vector<std::vector<double>> memory_of(const Kernel& kernel) {
   return memory;
 }
 
-Kernel product(KernelPart part) {
-  const auto kernel = kernel_with({{KernelKind::Matmul, part, ""}, {5, 7, 3}});
+Kernel product(Phase phase) {
+  const auto kernel = kernel_with({{KernelKind::Matmul, phase, ""}, {5, 7, 3}});
   REQUIRE(kernel);
   return *kernel;
 }
 
 // Whole numbers, so the products are exact.
 void check_product(const Kernel& kernel) {
-  CAPTURE(to_text(kernel.part));
+  CAPTURE(to_text(kernel.phase));
   const auto layout = cuda::product_layout(kernel);
   REQUIRE(layout);
   auto expected = memory_of(kernel), found = memory_of(kernel);
@@ -71,43 +71,41 @@ void check_product(const Kernel& kernel) {
 }  // namespace
 
 TEST_CASE("a product is laid out for a BLAS such that it is the kernel's") {
-  for (const KernelPart part :
-       {KernelPart::Forward, KernelPart::InputGradient, KernelPart::WeightGradient}) {
-    check_product(product(part));
+  for (const Phase phase : {Phase::Forward, Phase::InputGradient, Phase::WeightGradient}) {
+    check_product(product(phase));
   }
 }
 
 TEST_CASE("a weight that is stored as its transpose is read as that") {
-  Kernel forward = product(KernelPart::Forward);
+  Kernel forward = product(Phase::Forward);
   forward.operands[1].strides = {1, 3};  // [k 3, n 7]
   check_product(forward);
-  Kernel gradient = product(KernelPart::InputGradient);
+  Kernel gradient = product(Phase::InputGradient);
   gradient.operands[0].strides = {1, 3};
   check_product(gradient);
-  Kernel written = product(KernelPart::WeightGradient);
+  Kernel written = product(Phase::WeightGradient);
   written.operands[2].strides = {1, 3};
   check_product(written);
 }
 
 TEST_CASE("bias and addend stand beside a product") {
-  Kernel biased = product(KernelPart::Forward);
+  Kernel biased = product(Phase::Forward);
   biased.operands.insert(biased.operands.end() - 1, dense_operand({7}));
   CHECK(cuda::product_layout(biased)->result.operand == 3);
   CHECK(cuda::product_operands(biased).bias == 2);
-  Kernel gradient = product(KernelPart::WeightGradient);
+  Kernel gradient = product(Phase::WeightGradient);
   gradient.operands.push_back(dense_operand({7}));
   CHECK(cuda::product_layout(gradient)->result.operand == 2);
   CHECK(cuda::product_operands(gradient).bias == 3);
-  Kernel added = product(KernelPart::InputGradient);
+  Kernel added = product(Phase::InputGradient);
   added.operands.insert(added.operands.end() - 1, added.operands.back());
   CHECK(cuda::product_layout(added)->result.operand == 3);
   CHECK(cuda::product_operands(added).addend == 2);
 }
 
 TEST_CASE("8-bit products have their operands along what is summed over") {
-  for (const KernelPart part :
-       {KernelPart::Forward, KernelPart::InputGradient, KernelPart::WeightGradient}) {
-    const auto plain = cuda::product_layout(product(part));
+  for (const Phase phase : {Phase::Forward, Phase::InputGradient, Phase::WeightGradient}) {
+    const auto plain = cuda::product_layout(product(phase));
     REQUIRE(plain);
     const cuda::ProductLayout layout = cuda::along_the_sum(*plain);
     CHECK(layout.first.transposed);
@@ -122,7 +120,7 @@ TEST_CASE("8-bit products have their operands along what is summed over") {
 
 TEST_CASE("what is no product, or has gaps in both directions, has no layout") {
   CHECK(!cuda::product_layout({.kind = KernelKind::Add}));
-  Kernel gaps = product(KernelPart::Forward);
+  Kernel gaps = product(Phase::Forward);
   gaps.operands[1].strides = {14, 2};
   CHECK(!cuda::product_layout(gaps));
 }

@@ -136,7 +136,7 @@ bool has_work(const Kernel& kernel) {
 }
 
 std::string name_of(const Kernel& kernel) {
-  return std::string(to_text(kernel.kind)) + " " + std::string(to_text(kernel.part));
+  return std::string(to_text(kernel.kind)) + " " + std::string(to_text(kernel.phase));
 }
 
 // The same with something that is added to the result.
@@ -144,7 +144,7 @@ std::optional<Kernel> with_addend(Kernel kernel) {
   using K = KernelKind;
   const std::set<K> kinds = {K::Activation, K::Scale,     K::Dropout,
                              K::Rope,       K::LayerNorm, K::RmsNorm};
-  if (kernel.part != KernelPart::InputGradient || !kinds.contains(kernel.kind)) return {};
+  if (kernel.phase != Phase::InputGradient || !kinds.contains(kernel.kind)) return {};
   Operand addend = kernel.operands.back();
   addend.written = false;
   kernel.operands.insert(kernel.operands.end() - 1, addend);
@@ -157,8 +157,7 @@ void check_alike(const Kernel& kernel) {
   // Rows that are looked up twice must not be added to by two threads here.
   const bool alone = kernel.kind == KernelKind::Embedding;
   // Its log-sums are any numbers, so its shares are up to e^8.
-  const bool steep =
-      kernel.kind == KernelKind::Attention && kernel.part == KernelPart::InputGradient;
+  const bool steep = kernel.kind == KernelKind::Attention && kernel.phase == Phase::InputGradient;
   const double growth = steep ? 1000 : 1;
   for (const std::int64_t threads : alone ? std::vector{1} : std::vector{1, 4}) {
     CAPTURE(threads);
@@ -191,7 +190,7 @@ TEST_CASE("the work of a GPU's kernels gives what the processor's kernels give",
 }
 
 TEST_CASE("the sum of squares is the same to the bit for any number of threads", "[threads]") {
-  const auto kernel = kernel_with({{KernelKind::NormSums, KernelPart::Step, ""}, {1000}});
+  const auto kernel = kernel_with({{KernelKind::NormSums, Phase::Step, ""}, {1000}});
   REQUIRE(kernel);
   for (const std::int64_t threads : {1, 3, 64}) {
     CHECK(difference<double>(*kernel, Precision::FP64, threads) == 0.0);
@@ -200,8 +199,8 @@ TEST_CASE("the sum of squares is the same to the bit for any number of threads",
 }
 
 TEST_CASE("AdamW with fp32 copies of its weights moves both alike") {
-  const auto plain = kernel_with({{KernelKind::AdamW, KernelPart::Step, ""}, {50}});
-  const auto mixed = kernel_with({{KernelKind::AdamW, KernelPart::Step, "master"}, {50}});
+  const auto plain = kernel_with({{KernelKind::AdamW, Phase::Step, ""}, {50}});
+  const auto mixed = kernel_with({{KernelKind::AdamW, Phase::Step, "master"}, {50}});
   REQUIRE(plain);
   REQUIRE(mixed);
   const StepSettings settings{.step = 2};
@@ -257,7 +256,7 @@ TEST_CASE("attention of any part of a sequence gives what the processor's gives"
     const Operand lse = dense_operand({2, heads * group, sequence});
     const bool forward = round % 2 == 0;
     Kernel kernel{.kind = KernelKind::Attention,
-                  .part = forward ? KernelPart::Forward : KernelPart::InputGradient};
+                  .phase = forward ? Phase::Forward : Phase::InputGradient};
     if (forward) {
       kernel.operands = {q, k, v, y, lse};
     } else {
@@ -344,7 +343,7 @@ TEST_CASE("tokens go to experts as the processor sends them", "[threads]") {
       routed.run(Precision::FP64, 1e-13);
       const auto expert = routed.indices(2);
       Memories back({.kind = KernelKind::Router,
-                     .part = KernelPart::InputGradient,
+                     .phase = Phase::InputGradient,
                      .operands = {logits, index_operand({2, 5, 2}), share, logits, logits},
                      .attributes = router,
                      .has_addend = true});
@@ -358,25 +357,24 @@ TEST_CASE("tokens go to experts as the processor sends them", "[threads]") {
       const auto place = ordered.indices(1);
       const Operand tokens = dense_operand({10, 3}), rows = dense_operand({20, 3});
       const Operand choices = index_operand({10, 2}), weights = dense_operand({10, 2});
-      const auto run = [&](KernelKind kind, KernelPart part, std::vector<Operand> operands,
+      const auto run = [&](KernelKind kind, Phase phase, std::vector<Operand> operands,
                            std::size_t index, bool added) {
         Memories memories(
-            {.kind = kind, .part = part, .operands = std::move(operands), .has_addend = added});
+            {.kind = kind, .phase = phase, .operands = std::move(operands), .has_addend = added});
         memories.set(index, place);
         memories.run(Precision::FP64, 1e-13);
       };
-      run(KernelKind::Dispatch, KernelPart::Forward, {tokens, choices, rows}, 1, false);
-      run(KernelKind::Dispatch, KernelPart::InputGradient, {choices, rows, tokens, tokens}, 0,
-          true);
-      run(KernelKind::Combine, KernelPart::Forward, {rows, weights, choices, tokens}, 2, false);
-      run(KernelKind::Combine, KernelPart::InputGradient,
+      run(KernelKind::Dispatch, Phase::Forward, {tokens, choices, rows}, 1, false);
+      run(KernelKind::Dispatch, Phase::InputGradient, {choices, rows, tokens, tokens}, 0, true);
+      run(KernelKind::Combine, Phase::Forward, {rows, weights, choices, tokens}, 2, false);
+      run(KernelKind::Combine, Phase::InputGradient,
           {rows, weights, choices, tokens, rows, weights}, 2, false);
     }
   }
-  for (const KernelPart part : {KernelPart::Forward, KernelPart::InputGradient}) {
+  for (const Phase phase : {Phase::Forward, Phase::InputGradient}) {
     const Operand rows = dense_operand({11, 3});
     Memories sorted({.kind = KernelKind::SortRows,
-                     .part = part,
+                     .phase = phase,
                      .operands = {rows, index_operand({3, 2}), rows}});
     sorted.set(1, {2, 1, 0, 3, 4, 1});
     sorted.run(Precision::FP64, 1e-13);

@@ -18,22 +18,21 @@ std::vector<OperandRange> whole(const std::vector<double>& values) {
 
 double largest_of(const std::vector<double>& values) {
   TestOperand gradient = vector_of(values), largest = doubles({0});
-  run_on({.kind = KernelKind::NormLargest, .part = KernelPart::Step, .ranges = whole(values)},
+  run_on({.kind = KernelKind::NormLargest, .phase = Phase::Step, .ranges = whole(values)},
          {&gradient, &largest});
   return largest.at(0);
 }
 
 std::vector<double> sums_of(const std::vector<double>& values, double largest) {
   TestOperand gradient = vector_of(values), most = doubles({largest}), sums = doubles({0, 0});
-  run_on({.kind = KernelKind::NormSums, .part = KernelPart::Step, .ranges = whole(values)},
+  run_on({.kind = KernelKind::NormSums, .phase = Phase::Step, .ranges = whole(values)},
          {&gradient, &most, &sums});
   return sums.values();
 }
 
 std::vector<double> clip_factor(const std::vector<double>& sums, std::optional<double> clip) {
   TestOperand in = doubles(sums), factor = doubles({0, 0});
-  run_on({.kind = KernelKind::ClipFactor, .part = KernelPart::Step}, {&in, &factor},
-         {.clip = clip});
+  run_on({.kind = KernelKind::ClipFactor, .phase = Phase::Step}, {&in, &factor}, {.clip = clip});
   return factor.values();
 }
 
@@ -107,7 +106,7 @@ TEST_CASE("AdamW makes the steps of its definition") {
   TestOperand gradient = vector_of({4, -8}), factor = doubles({0.5, 1}), weight = vector_of({1, 1}),
               m = vector_of({0, 0}), v = vector_of({0, 0});
   const Kernel kernel{
-      .kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 2, .decay = true}}};
+      .kind = KernelKind::AdamW, .phase = Phase::Step, .ranges = {{.count = 2, .decay = true}}};
   run_on(kernel, {&gradient, &factor, &weight, &m, &v}, first);
   CHECK(weight.at(0) == Approx(0.99 - 0.1));
   CHECK(weight.at(1) == Approx(0.99 + 0.1));
@@ -133,14 +132,14 @@ TEST_CASE("a scaled loss changes neither the norm nor what gradients become") {
     const auto plain = clip_factor({9, 16}, clip);
     TestOperand in = doubles({9 * scale * scale, 16 * scale * scale}), factor = doubles({0, 0}),
                 finite = indices({7});
-    run_on({.kind = KernelKind::ClipFactor, .part = KernelPart::Step}, {&in, &factor, &finite},
+    run_on({.kind = KernelKind::ClipFactor, .phase = Phase::Step}, {&in, &factor, &finite},
            {.loss_scale = scale, .clip = clip});
     CHECK(factor.values() == std::vector<double>{plain[0] / scale, plain[1]});
     CHECK(finite.at(0) == 1);
   }
   for (const double bad : {HUGE_VAL, std::nan("")}) {
     TestOperand in = doubles({bad, 0}), factor = doubles({0, 0}), finite = indices({7});
-    run_on({.kind = KernelKind::ClipFactor, .part = KernelPart::Step}, {&in, &factor, &finite});
+    run_on({.kind = KernelKind::ClipFactor, .phase = Phase::Step}, {&in, &factor, &finite});
     CHECK(finite.at(0) == 0);
   }
 }
@@ -149,7 +148,7 @@ TEST_CASE("AdamW does not count steps that were skipped") {
   const auto after = [](std::int64_t step, std::int64_t skipped) {
     TestOperand gradient = vector_of({4, -8}), factor = doubles({0.5, 1}),
                 weight = vector_of({1, 1}), m = vector_of({1, 2}), v = vector_of({3, 4});
-    run_on({.kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 2}}},
+    run_on({.kind = KernelKind::AdamW, .phase = Phase::Step, .ranges = {{.count = 2}}},
            {&gradient, &factor, &weight, &m, &v}, {.step = step, .skipped = skipped});
     return weight.values();
   };
@@ -161,7 +160,7 @@ TEST_CASE("AdamW updates the master of a weight, and the weight from it") {
   const StepSettings settings{.learning_rate = 0.1, .weight_decay = 0};
   TestOperand gradient = vector_of({4, -8}), factor = doubles({1, 1}), weight = vector_of({7, 7}),
               m = vector_of({0, 0}), v = vector_of({0, 0}), master = vector_of({1, 2});
-  run_on({.kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 2}}},
+  run_on({.kind = KernelKind::AdamW, .phase = Phase::Step, .ranges = {{.count = 2}}},
          {&gradient, &factor, &weight, &m, &v, &master}, settings);
   CHECK(master.at(0) == Approx(1 - 0.1));
   CHECK(master.at(1) == Approx(2 + 0.1));
@@ -174,10 +173,10 @@ TEST_CASE("the norm and AdamW pass over what is not theirs") {
               largest = doubles({0}), sums = doubles({0, 0});
   const std::vector<OperandRange> ranges = {{.operand = 0, .first = 1, .count = 1},
                                             {.operand = 1, .first = 0, .count = 1}};
-  run_on({.kind = KernelKind::NormLargest, .part = KernelPart::Step, .ranges = ranges},
+  run_on({.kind = KernelKind::NormLargest, .phase = Phase::Step, .ranges = ranges},
          {&first, &second, &largest});
   CHECK(largest.at(0) == 4);
-  run_on({.kind = KernelKind::NormSums, .part = KernelPart::Step, .ranges = ranges},
+  run_on({.kind = KernelKind::NormSums, .phase = Phase::Step, .ranges = ranges},
          {&first, &second, &largest, &sums});
   CHECK(clip_factor(sums.values(), {})[1] == 5);
 
@@ -186,7 +185,7 @@ TEST_CASE("the norm and AdamW pass over what is not theirs") {
               weight = vector_of({2, 2, 2, 2}), m = vector_of({0, 0, 0, 7}),
               v = vector_of({0, 0, 0, 7});
   run_on({.kind = KernelKind::AdamW,
-          .part = KernelPart::Step,
+          .phase = Phase::Step,
           .ranges = {{.count = 1, .decay = true}, {.first = 1, .count = 1}}},
          {&gradient, &factor, &weight, &m, &v}, {.learning_rate = 0.1, .weight_decay = 0.5});
   CHECK(weight.values() == std::vector<double>{2 * (1 - 0.1 * 0.5), 2, 2, 2});

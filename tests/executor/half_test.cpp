@@ -97,7 +97,7 @@ void check_kernels(TestRandom& random) {
   check_kernel<Half>({.kind = KernelKind::Matmul},
                      {real({n, k}), random_weight(random, k, f), written(real({n, f}))});
   check_kernel<Half>(
-      {.kind = KernelKind::Matmul, .part = KernelPart::WeightGradient, .accumulate = true},
+      {.kind = KernelKind::Matmul, .phase = Phase::WeightGradient, .accumulate = true},
       {real({n, k}), real({n, f}), written(random_weight(random, k, f)), written(real({f}))});
   check_kernel<Half>({.kind = KernelKind::RmsNorm, .attributes = NormAttributes{}},
                      {real({n, k}), real({k}), written(real({n, k})), written(real({n}))});
@@ -109,10 +109,10 @@ void check_kernels(TestRandom& random) {
   check_kernel<Half>({.kind = KernelKind::Add},
                      {real({n, k, f}), repeated(real({k, f})), written(real({n, k, f}))});
   check_kernel<Half>(
-      {.kind = KernelKind::Sum, .part = KernelPart::InputGradient, .accumulate = random.chance()},
+      {.kind = KernelKind::Sum, .phase = Phase::InputGradient, .accumulate = random.chance()},
       {real({n, k, f}), written(repeated(real({k, f})))});
   check_kernel<Half>(
-      {.kind = KernelKind::Embedding, .part = KernelPart::WeightGradient, .accumulate = true},
+      {.kind = KernelKind::Embedding, .phase = Phase::WeightGradient, .accumulate = true},
       {random_index(random, {n}, 0, f), real({n, k}), written(real({f, k}))});
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("AdamW moves a weight by less than its last bit, which only its master
   std::vector<float> m = {0}, v = {0}, master = {1};
   std::vector<BFloat16> g = {BFloat16(1)};
   std::vector<double> clip = {1, 1};
-  Kernel kernel{.kind = KernelKind::AdamW, .part = KernelPart::Step, .ranges = {{.count = 1}}};
+  Kernel kernel{.kind = KernelKind::AdamW, .phase = Phase::Step, .ranges = {{.count = 1}}};
   const auto operand = [](BufferElement element, bool is_written) {
     Operand o = dense_operand({1}, element);
     o.written = is_written;

@@ -20,17 +20,15 @@ TEST_CASE("matmul gradients equal finite differences") {
       return dot(y.values(), dy.values());
     };
     Addend addend(random, {b, s, k});
-    run_on(
-        {.kind = KernelKind::Matmul, .part = KernelPart::InputGradient, .has_addend = addend.there},
-        addend.there ? std::vector{&weight, &dy, &addend.values, &dx}
-                     : std::vector{&weight, &dy, &dx});
+    run_on({.kind = KernelKind::Matmul, .phase = Phase::InputGradient, .has_addend = addend.there},
+           addend.there ? std::vector{&weight, &dy, &addend.values, &dx}
+                        : std::vector{&weight, &dy, &dx});
     check_close(dx.values(), addend.added_to(differences(x, value)), kTolerance);
 
     TestOperand dweight = random_weight(random, k, n), dbias = random_vector(random, n);
     const auto before = dweight.values(), bias_before = dbias.values();
-    run_on(
-        {.kind = KernelKind::Matmul, .part = KernelPart::WeightGradient, .accumulate = accumulate},
-        has_bias ? std::vector{&x, &dy, &dweight, &dbias} : std::vector{&x, &dy, &dweight});
+    run_on({.kind = KernelKind::Matmul, .phase = Phase::WeightGradient, .accumulate = accumulate},
+           has_bias ? std::vector{&x, &dy, &dweight, &dbias} : std::vector{&x, &dy, &dweight});
     const auto slope = differences(weight, value);
     check_close(dweight.values(), accumulate ? plus(slope, before) : slope, kTolerance);
     if (has_bias) {
@@ -59,14 +57,14 @@ TEST_CASE("layer norm gradients equal finite differences") {
     value();
     Addend addend(random, {n, f});
     run_on({.kind = KernelKind::LayerNorm,
-            .part = KernelPart::InputGradient,
+            .phase = Phase::InputGradient,
             .attributes = attributes,
             .has_addend = addend.there},
            addend.there ? std::vector{&x, &gain, &mean, &scale, &dy, &addend.values, &dx}
                         : std::vector{&x, &gain, &mean, &scale, &dy, &dx});
     const auto gain_before = dgain.values(), bias_before = dbias.values();
     run_on({.kind = KernelKind::LayerNorm,
-            .part = KernelPart::WeightGradient,
+            .phase = Phase::WeightGradient,
             .attributes = attributes,
             .accumulate = accumulate},
            {&x, &mean, &scale, &dy, &dgain, &dbias});
@@ -95,7 +93,7 @@ TEST_CASE("activation gradients equal finite differences") {
     };
     Addend addend(random, sizes);
     run_on({.kind = KernelKind::Activation,
-            .part = KernelPart::InputGradient,
+            .phase = Phase::InputGradient,
             .attributes = FunctionAttributes{function},
             .has_addend = addend.there},
            addend.there ? std::vector{&x, &dy, &addend.values, &dx} : std::vector{&x, &dy, &dx});
@@ -139,7 +137,7 @@ TEST_CASE("dropout keeps its share, scales the rest, and its gradient equals dif
     }
     const auto slope = differences(x, value);
     Addend addend(random, sizes);
-    kernel.part = KernelPart::InputGradient;
+    kernel.phase = Phase::InputGradient;
     kernel.has_addend = addend.there;
     run_on(kernel, addend.there ? std::vector{&dy, &addend.values, &dx} : std::vector{&dy, &dx},
            settings, 17);
@@ -192,7 +190,7 @@ TEST_CASE("add repeats what lacks a dimension and sum is its gradient") {
     };
     Addend addend(random, {sizes[1], sizes[2]});
     TestOperand repeated_addend = repeated(addend.values), dx = repeated(db);
-    run_on({.kind = KernelKind::Sum, .part = KernelPart::InputGradient, .has_addend = addend.there},
+    run_on({.kind = KernelKind::Sum, .phase = Phase::InputGradient, .has_addend = addend.there},
            addend.there ? std::vector{&dy, &repeated_addend, &dx} : std::vector{&dy, &dx});
     db.buffer = dx.buffer;
     check_close(db.values(), addend.added_to(differences(b, value)), kTolerance);
@@ -213,7 +211,7 @@ TEST_CASE("the embedding gradient equals finite differences, also for a part of 
     };
     const auto before = dtable.values();
     run_on({.kind = KernelKind::Embedding,
-            .part = KernelPart::WeightGradient,
+            .phase = Phase::WeightGradient,
             .accumulate = accumulate,
             .first_row = first},
            {&index, &dy, &dtable});
@@ -245,7 +243,7 @@ TEST_CASE("the loss gradient equals finite differences and ignores labels below 
           0.25 * (std::log(sum) - logits.at(r * v + static_cast<std::int64_t>(label.at(r))));
     }
     CHECK(value() == Approx(expected).epsilon(1e-13));
-    run_on({.kind = KernelKind::Loss, .part = KernelPart::InputGradient},
+    run_on({.kind = KernelKind::Loss, .phase = Phase::InputGradient},
            {&logits, &label, &largest, &sums, &dlogits}, settings);
     check_close(dlogits.values(), differences(logits, value), kTolerance);
   });
@@ -275,9 +273,9 @@ TEST_CASE("the loss of a vocabulary in two parts is that of the whole") {
   CHECK(split_loss.at(0) == Approx(loss.at(0)).epsilon(1e-14));
 
   TestOperand dlogits = random_real(random, {n, v}), dright = random_real(random, {n, v / 2});
-  run_on({.kind = KernelKind::Loss, .part = KernelPart::InputGradient},
+  run_on({.kind = KernelKind::Loss, .phase = Phase::InputGradient},
          {&logits, &label, &largest, &sums, &dlogits});
-  run_on({.kind = KernelKind::Loss, .part = KernelPart::InputGradient, .first_row = v / 2},
+  run_on({.kind = KernelKind::Loss, .phase = Phase::InputGradient, .first_row = v / 2},
          {&right, &label, &largest, &left_sums, &dright});
   for (std::int64_t r = 0; r < n; ++r) {
     for (std::int64_t c = 0; c < v / 2; ++c) {
@@ -308,7 +306,7 @@ TEST_CASE("kernels in fp32 come close to those in fp64") {
 
 TEST_CASE("a kernel that does not exist is refused by name") {
   TestOperand x = doubles({1});
-  CHECK_THROWS_WITH(run_on({.kind = KernelKind::Add, .part = KernelPart::Step}, {&x}),
+  CHECK_THROWS_WITH(run_on({.kind = KernelKind::Add, .phase = Phase::Step}, {&x}),
                     "no kernel add step in fp64");
   CHECK_THROWS_WITH(run_on({.kind = KernelKind::Load}, {&x}), "no kernel load forward in fp64");
 }

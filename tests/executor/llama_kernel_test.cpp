@@ -20,14 +20,14 @@ TEST_CASE("rms norm gradients equal finite differences") {
     value();
     Addend addend(random, {n, f});
     run_on({.kind = KernelKind::RmsNorm,
-            .part = KernelPart::InputGradient,
+            .phase = Phase::InputGradient,
             .attributes = attributes,
             .has_addend = addend.there},
            addend.there ? std::vector{&x, &gain, &scale, &dy, &addend.values, &dx}
                         : std::vector{&x, &gain, &scale, &dy, &dx});
     const auto before = dgain.values();
     run_on({.kind = KernelKind::RmsNorm,
-            .part = KernelPart::WeightGradient,
+            .phase = Phase::WeightGradient,
             .attributes = attributes,
             .accumulate = accumulate},
            {&x, &scale, &dy, &dgain});
@@ -73,7 +73,7 @@ TEST_CASE("rope gradients equal finite differences") {
     const auto slope = differences(x, value);
     Addend addend(random, sizes);
     Kernel gradient = kernel;
-    gradient.part = KernelPart::InputGradient;
+    gradient.phase = Phase::InputGradient;
     gradient.has_addend = addend.there;
     run_on(gradient, addend.there ? std::vector{&dy, &addend.values, &dx} : std::vector{&dy, &dx});
     check_close(dx.values(), addend.added_to(slope), kTolerance);
@@ -170,7 +170,7 @@ TEST_CASE("gated activation gradients equal finite differences") {
       return dot(y.values(), dy.values());
     };
     run_on({.kind = KernelKind::GatedActivation,
-            .part = KernelPart::InputGradient,
+            .phase = Phase::InputGradient,
             .attributes = attributes},
            {&gate, &x, &dy, &dgate, &dx});
     check_close(dgate.values(), differences(gate, value), kTolerance);
@@ -190,7 +190,7 @@ TEST_CASE("scale gradients equal finite differences") {
     };
     Addend addend(random, sizes);
     run_on({.kind = KernelKind::Scale,
-            .part = KernelPart::InputGradient,
+            .phase = Phase::InputGradient,
             .attributes = attributes,
             .has_addend = addend.there},
            addend.there ? std::vector{&dy, &addend.values, &dx} : std::vector{&dy, &dx});

@@ -112,7 +112,7 @@ class TinyProgram {
 
   void add_microbatch(std::int64_t m) {
     using enum KernelKind;
-    using enum KernelPart;
+    using enum Phase;
     microbatch_ = static_cast<std::int32_t>(m);
     const std::int64_t b = program_.batch.micro_batch, s = kSequence, f = kFeatures,
                        v = kVocabulary, gain_at = v * f, bias_at = gain_at + f;
@@ -140,26 +140,26 @@ class TinyProgram {
     add({.kind = LossLargest}, {read(logits), largest});
     add({.kind = LossSums}, {read(logits), read(labels), read(largest), sums});
     add({.kind = Loss}, {read(labels), read(largest), read(sums), loss});
-    add({.kind = Loss, .part = InputGradient},
+    add({.kind = Loss, .phase = InputGradient},
         {read(logits), read(labels), read(largest), read(sums), dlogits});
-    add({.kind = Matmul, .part = InputGradient}, {head(weights_), read(dlogits), dy});
-    add({.kind = Matmul, .part = WeightGradient, .accumulate = m > 0},
+    add({.kind = Matmul, .phase = InputGradient}, {head(weights_), read(dlogits), dy});
+    add({.kind = Matmul, .phase = WeightGradient, .accumulate = m > 0},
         {read(y), read(dlogits), head(gradients_, true)});
-    add({.kind = LayerNorm, .part = InputGradient, .attributes = NormAttributes{}},
+    add({.kind = LayerNorm, .phase = InputGradient, .attributes = NormAttributes{}},
         {read(z), gain, read(mean), read(scale), read(dy), dz});
     add({.kind = LayerNorm,
-         .part = WeightGradient,
+         .phase = WeightGradient,
          .attributes = NormAttributes{},
          .accumulate = m > 0},
         {read(z), read(mean), read(scale), read(dy), part(gradients_, {f}, gain_at, true),
          part(gradients_, {f}, bias_at, true)});
     add({.kind = Dropout,
-         .part = InputGradient,
+         .phase = InputGradient,
          .attributes = dropout,
          .name = "drop",
          .place = place},
         {read(dz), dx});
-    add({.kind = Embedding, .part = WeightGradient, .accumulate = true},
+    add({.kind = Embedding, .phase = WeightGradient, .accumulate = true},
         {read(tokens), read(dx), part(gradients_, {v, f}, 0, true)});
     microbatch_.reset();
   }
@@ -187,19 +187,19 @@ class TinyProgram {
       add(sharded ? TransferKind::ReduceScatter : TransferKind::AllReduce, gradients_);
     }
     const std::vector<OperandRange> all = {{.count = own, .decay = true}};
-    add({.kind = NormLargest, .part = KernelPart::Step, .ranges = all},
+    add({.kind = NormLargest, .phase = Phase::Step, .ranges = all},
         {mine, {largest, doubles(1, true)}});
     if (sharded) add(TransferKind::AllReduce, largest, Reduction::Max);
-    add({.kind = NormSums, .part = KernelPart::Step, .ranges = all},
+    add({.kind = NormSums, .phase = Phase::Step, .ranges = all},
         {mine, {largest, doubles(1, false)}, {sums, doubles(2, true)}});
     if (sharded) add(TransferKind::AllReduce, sums);
-    add({.kind = ClipFactor, .part = KernelPart::Step},
+    add({.kind = ClipFactor, .phase = Phase::Step},
         {{sums, doubles(2, false)}, {factor, doubles(2, true)}});
-    add({.kind = AdamW, .part = KernelPart::Step, .ranges = all}, {mine,
-                                                                   {factor, doubles(2, false)},
-                                                                   part(weights_, {own}, at, true),
-                                                                   part(m, {own}, 0, true),
-                                                                   part(v, {own}, 0, true)});
+    add({.kind = AdamW, .phase = Phase::Step, .ranges = all}, {mine,
+                                                               {factor, doubles(2, false)},
+                                                               part(weights_, {own}, at, true),
+                                                               part(m, {own}, 0, true),
+                                                               part(v, {own}, 0, true)});
     if (sharded) add(TransferKind::AllGather, weights_);
   }
 

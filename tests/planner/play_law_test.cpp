@@ -34,7 +34,7 @@ Seconds end_of_backward(const Prediction& prediction) {
     const auto& spans = prediction.timeline.devices[p].tasks;
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const Task& task = program.tasks[t];
-      if (task.kind != TaskKind::Kernel || program.kernel(task).part == KernelPart::Step) continue;
+      if (task.kind != TaskKind::Kernel || program.kernel(task).phase == Phase::Step) continue;
       // Gradients of a weight that several ops use are added when the backward is over.
       const Kernel& kernel = program.kernel(task);
       if (kernel.kind == KernelKind::Sum && kernel.operands.front().sizes.size() == 1) continue;

@@ -49,7 +49,7 @@ std::int64_t held(const Program& program) {
   std::size_t turn = 0;
   while (program.tasks[turn].kind == TaskKind::Transfer ||
          program.kernel(program.tasks[turn]).kind != KernelKind::Loss ||
-         program.kernel(program.tasks[turn]).part == KernelPart::Forward) {
+         program.kernel(program.tasks[turn]).phase == Phase::Forward) {
     ++turn;
   }
   const auto lives = lifetimes_of(program);

@@ -69,7 +69,7 @@ std::int64_t attention_flops(const Program& program) {
 std::int64_t kept_elements(const Program& program) {
   std::size_t turn = 0;
   while (program.tasks[turn].kind == TaskKind::Transfer ||
-         program.kernel(program.tasks[turn]).part == KernelPart::Forward) {
+         program.kernel(program.tasks[turn]).phase == Phase::Forward) {
     ++turn;
   }
   const auto lives = lifetimes_of(program);
@@ -161,7 +161,7 @@ TEST_CASE("keys that a window hides from all queries of a device are not looked 
     const auto forward = std::ranges::count_if(program.tasks, [&](const Task& task) {
       return task.kind == TaskKind::Kernel && !task.recompute &&
              program.kernel(task).kind == KernelKind::Attention &&
-             program.kernel(task).part == KernelPart::Forward;
+             program.kernel(task).phase == Phase::Forward;
     });
     CHECK(forward < 2 * 4);  // of two layers, with every part
   }

@@ -77,7 +77,7 @@ bool is_skipped() { return *rc::gen::inRange(0, one_in(5)) != 0; }
 class WorkOnly : public CostModel {
  public:
   Price kernel(const Kernel& kernel, Precision, DeviceId) const override {
-    if (kernel.part == KernelPart::Step || kernel.kind == KernelKind::Sum) return {};
+    if (kernel.phase == Phase::Step || kernel.kind == KernelKind::Sum) return {};
     double elements = 0;
     for (const Operand& operand : kernel.operands) {
       if (operand.written) elements += static_cast<double>(element_count(operand));

@@ -51,7 +51,7 @@ Bytes kept_by_experts(const Program& program) {
   std::size_t turn = 0;
   while (program.tasks[turn].kind != TaskKind::Kernel ||
          program.kernel(program.tasks[turn]).kind != KernelKind::Loss ||
-         program.kernel(program.tasks[turn]).part == KernelPart::Forward) {
+         program.kernel(program.tasks[turn]).phase == Phase::Forward) {
     ++turn;
   }
   const auto lives = lifetimes_of(program);

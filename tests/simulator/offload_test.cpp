@@ -25,7 +25,7 @@ class LayerTimes : public CostModel {
   LayerTimes(double forward, double backward, double copy, double loss = 0)
       : forward_(forward), backward_(backward), copy_(copy), loss_(loss) {}
   Price kernel(const Kernel& kernel, Precision, DeviceId) const override {
-    const bool forward = kernel.part == KernelPart::Forward;
+    const bool forward = kernel.phase == Phase::Forward;
     if (kernel.kind == KernelKind::Loss && !forward) return {.time = Seconds(loss_)};
     if (kernel.kind != KernelKind::Attention) return {};
     return {.time = Seconds(forward ? forward_ : backward_)};
@@ -149,20 +149,20 @@ TEST_CASE("the last layer's tensors come back before the entry ahead of the chun
       return task.microbatch == m && comes_back(program, task, plan.offload[1].tensors.at(0));
     });
   };
-  const auto attention = [&](std::int32_t m, KernelPart part) {
+  const auto attention = [&](std::int32_t m, Phase phase) {
     return place_of(program, [&](const Task& task) {
       return task.microbatch == m && task.kind == TaskKind::Kernel && !task.recompute &&
              program.kernel(task).kind == KernelKind::Attention &&
-             program.kernel(task).part == part;
+             program.kernel(task).phase == phase;
     });
   };
   for (std::int32_t m = 0; m < 3; ++m) {
-    CHECK(back(m) < attention(m + 1, KernelPart::Forward));
-    CHECK(back(m) > attention(m, KernelPart::Forward));
-    if (m > 0) CHECK(back(m) > attention(m - 1, KernelPart::InputGradient));
+    CHECK(back(m) < attention(m + 1, Phase::Forward));
+    CHECK(back(m) > attention(m, Phase::Forward));
+    if (m > 0) CHECK(back(m) > attention(m - 1, Phase::InputGradient));
   }
-  CHECK(back(3) > attention(3, KernelPart::Forward));
-  CHECK(back(3) < attention(2, KernelPart::InputGradient));
+  CHECK(back(3) > attention(3, Phase::Forward));
+  CHECK(back(3) < attention(2, Phase::InputGradient));
 }
 
 TEST_CASE("the optimizer's state is on the device only around the updates") {

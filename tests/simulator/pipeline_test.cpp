@@ -20,7 +20,7 @@ class LayerCosts : public CostModel {
 
   Price kernel(const Kernel& kernel, Precision, DeviceId) const override {
     if (kernel.kind != KernelKind::Attention) return {};
-    return {.time = kernel.part == KernelPart::Forward ? forward_ : backward_};
+    return {.time = kernel.phase == Phase::Forward ? forward_ : backward_};
   }
   Price transfer(const Transfer&, Precision) const override { return {}; }
 

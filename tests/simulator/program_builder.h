@@ -166,11 +166,10 @@ inline Program stage_program(const HandPipeline& pipeline, std::size_t stage) {
           transfer(TransferKind::Receive, forward ? stage - 1 : stage + 1, operands.back(), {}, m)};
     }
     if (!last) operands.push_back(builder.buffer("out", pipeline.sent, Component::Transfers));
-    const TaskId task =
-        builder.kernel({.kind = KernelKind::Add,
-                        .part = forward ? KernelPart::Forward : KernelPart::InputGradient,
-                        .name = forward ? "forward" : "backward"},
-                       operands, waits, m);
+    const TaskId task = builder.kernel({.kind = KernelKind::Add,
+                                        .phase = forward ? Phase::Forward : Phase::InputGradient,
+                                        .name = forward ? "forward" : "backward"},
+                                       operands, waits, m);
     if (!last) {
       transfer(TransferKind::Send, forward ? stage + 1 : stage - 1, operands.back(), {task}, m);
     }

@@ -35,9 +35,9 @@ Seconds sum(const TimeParts& parts) {
   return all;
 }
 
-Kernel matmul(std::string name, KernelPart part, std::int64_t size) {
+Kernel matmul(std::string name, Phase phase, std::int64_t size) {
   return {.kind = KernelKind::Matmul,
-          .part = part,
+          .phase = phase,
           .operands = {dense_operand({size, size}), dense_operand({size, size}),
                        dense_operand({size, size})},
           .name = std::move(name)};
@@ -80,12 +80,12 @@ TEST_CASE("a moment belongs to the kernel, else to the first transfer under way,
   costs.kernels = {{"forward", 2.0_s}, {"gradient", 1.0_s}, {"step", 3.0_s}};
   costs.latency = 4.0_s;
   const std::vector<DeviceId> alone = device_ids({0});
-  const TaskId forward = builder.kernel({.part = KernelPart::Forward, .name = "forward"});
+  const TaskId forward = builder.kernel({.phase = Phase::Forward, .name = "forward"});
   builder.transfer({.purpose = Purpose::Gradients, .group = alone}, "one", {}, {forward});
-  const TaskId gradient = builder.kernel({.part = KernelPart::WeightGradient, .name = "gradient"});
+  const TaskId gradient = builder.kernel({.phase = Phase::WeightGradient, .name = "gradient"});
   const TaskId gather =
       builder.transfer({.purpose = Purpose::Weights, .group = alone}, "other", {}, {gradient});
-  builder.kernel({.part = KernelPart::Step, .name = "step"}, {}, {gather});
+  builder.kernel({.phase = Phase::Step, .name = "step"}, {}, {gather});
   // compute   forward 0-2, gradient 2-3,                               step 7-10
   // one                    gradients 2-6
   // other                               weights 3-7
@@ -127,7 +127,7 @@ TEST_CASE("utilization counts of attention what its mask shows, and what ran") {
     forward.name = "one second";
     forward.operands = {heads, heads, heads, heads};
     Kernel backward = forward;
-    backward.part = KernelPart::InputGradient;
+    backward.phase = Phase::InputGradient;
     for (const Operand& operand : kept) {
       forward.operands.push_back(operand);
       backward.operands.push_back(operand);
@@ -160,8 +160,8 @@ TEST_CASE("utilization counts model FLOPs and executed FLOPs against all peaks")
   std::vector<Program> programs;
   for (std::size_t device = 0; device < 2; ++device) {
     ProgramBuilder builder(device);
-    builder.kernel(matmul("one second", KernelPart::Forward, 1000));
-    builder.kernel(matmul("one second", KernelPart::InputGradient, 1000));
+    builder.kernel(matmul("one second", Phase::Forward, 1000));
+    builder.kernel(matmul("one second", Phase::InputGradient, 1000));
     builder.program().batch = {.global_batch = 16, .sequence = 1024};
     programs.push_back(builder.program());
   }

@@ -160,7 +160,7 @@ TEST_CASE("a repeated step counts what runs beside the next one once") {
         std::vector<TaskSpan>{{0.0_s, 1.0_s}, {1.5_s, 2.5_s}, {2.5_s, 4.0_s}});
   // Of the 2.5 s two are kernels; the gather shows for half a second.
   const TimeParts parts = summarize(programs, timeline, node_of_four()).last().parts;
-  CHECK(parts.kernels.at(KernelPart::Forward) == 2.0_s);
+  CHECK(parts.kernels.at(Phase::Forward) == 2.0_s);
   CHECK(parts.transfers.at(Purpose::Tensor) == 0.5_s);
   CHECK(parts.idle == 0.0_s);
 }
@@ -192,7 +192,7 @@ TEST_CASE("what is recomputed is told apart, and does not count as the model's w
   const std::vector<Program> programs = {builder.program()};
   const FixedCosts costs = costs_of({{"work", 1.0_s}});
   const Report report = summarize(programs, simulate(programs, costs), node_of_four());
-  CHECK(report.last().parts.kernels.at(KernelPart::Forward) == 1.0_s);
+  CHECK(report.last().parts.kernels.at(Phase::Forward) == 1.0_s);
   CHECK(report.last().parts.recomputation == 1.0_s);
   CHECK(report.model_flops == 3 * 2e6);
   CHECK(report.executed_flops == 2 * 2e6);

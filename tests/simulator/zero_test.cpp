@@ -160,7 +160,7 @@ TEST_CASE("weights are gathered as many buckets ahead of their use as the plan s
         continue;
       }
       if (program.kernel(task).kind == KernelKind::Loss) break;
-      if (program.kernel(task).part != KernelPart::Forward) continue;
+      if (program.kernel(task).phase != Phase::Forward) continue;
       for (const BufferId id : program.operands_of(task)) {
         if (program.buffers[id.index()].component == Component::Weights) used.insert(id);
       }
@@ -220,7 +220,7 @@ TEST_CASE("frozen weights have no gradients, no optimizer state and no weight-gr
     if (task.kind != TaskKind::Kernel) continue;
     const Kernel& kernel = program.kernel(task);
     if (kernel.name.find("layers.0.") == kernel.name.npos) continue;
-    CHECK(kernel.part == KernelPart::Forward);
+    CHECK(kernel.phase == Phase::Forward);
   }
 }
 

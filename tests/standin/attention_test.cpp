@@ -24,7 +24,7 @@ struct AttentionMemory {
     const DimPlace sequence{{{0, kSequence}}, kSequence};
     forward.place = {DimPlace{{{0, 2}}, 2}, DimPlace{{{0, heads}}, heads}, sequence, sequence};
     gradient = forward;
-    gradient.part = KernelPart::InputGradient;
+    gradient.phase = Phase::InputGradient;
     gradient.operands = {q, k, k, q, lse, q, q, k, k};
     for (const std::size_t i : {3u, 4u}) forward.operands[i].written = true;
     for (const std::size_t i : {6u, 7u, 8u}) gradient.operands[i].written = true;

@@ -15,7 +15,7 @@ void check_kernels(const std::vector<Kernel>& kernels, std::uint32_t seed) {
   restart({.devices = 1, .seed = seed});
   for (const Kernel& kernel : kernels) {
     if (kernel.kind == KernelKind::Attention) continue;
-    CAPTURE(seed, to_text(kernel.kind), to_text(kernel.part), kernel.operands[0].sizes);
+    CAPTURE(seed, to_text(kernel.kind), to_text(kernel.phase), kernel.operands[0].sizes);
     const auto in_double = device_difference<double>(meshwright_cuda_run, kernel, Precision::FP64);
     const auto in_single = device_difference<float>(meshwright_cuda_run, kernel, Precision::FP32);
     REQUIRE(in_double);
@@ -39,7 +39,7 @@ TEST_CASE("every kernel of the GPU back end gives what the processor's gives, in
 }
 
 TEST_CASE("a call that fails is an error that names it, and nothing is left behind") {
-  const auto kernel = kernel_with({{KernelKind::RmsNorm, KernelPart::Forward, ""}, {7, 9}});
+  const auto kernel = kernel_with({{KernelKind::RmsNorm, Phase::Forward, ""}, {7, 9}});
   REQUIRE(kernel);
   const auto run = [&] {
     return device_difference<double>(meshwright_cuda_run, *kernel, Precision::FP64);

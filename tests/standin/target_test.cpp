@@ -28,7 +28,7 @@ TEST_CASE("the benchmark of GPUs measures every kernel, transfer and copy") {
     for (const Kernel& kernel : kernel_cases()) {
       // Attention in 16 bits is cuDNN's, whose heads are in eights.
       if (kernel.kind == KernelKind::Attention) continue;
-      CAPTURE(to_text(precision), to_text(kernel.kind), to_text(kernel.part));
+      CAPTURE(to_text(precision), to_text(kernel.kind), to_text(kernel.phase));
       const auto timed = gpus->kernel(kernel, precision);
       REQUIRE(timed);
       CHECK((*timed)(3) > Seconds(0));
@@ -50,8 +50,8 @@ TEST_CASE("the benchmark of GPUs measures every kernel, transfer and copy") {
 
 TEST_CASE("attention of GPUs is timed forward and backward, by cuDNN in 16 bits or by ours") {
   const auto gpus = target({.devices = 1});
-  for (const KernelPart part : {KernelPart::Forward, KernelPart::InputGradient}) {
-    const auto kernel = kernel_with({{KernelKind::Attention, part, "causal 16"}, {2, 12}});
+  for (const Phase phase : {Phase::Forward, Phase::InputGradient}) {
+    const auto kernel = kernel_with({{KernelKind::Attention, phase, "causal 16"}, {2, 12}});
     REQUIRE(kernel);
     const auto timed = gpus->kernel(*kernel, Precision::BF16);
     REQUIRE(timed);

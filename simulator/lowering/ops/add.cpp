@@ -14,7 +14,7 @@ Operand broadcast(const FragmentWriter& writer, std::size_t op, std::size_t inpu
 void forward_add(FragmentWriter& writer, std::size_t op) {
   const GraphOp& entry = writer.op(op);
   const FragmentWriter::Output y = writer.start_output(op);
-  KernelDraft call(KernelKind::Add, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Add, Phase::Forward, entry);
   for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
     call.read(writer.input(op, i), broadcast(writer, op, i));
   }

@@ -38,7 +38,7 @@ void forward_attention(FragmentWriter& writer, std::size_t op) {
   const Operand result = as_heads(y.computed.operand);
   const KeptShape shape = attention_shape(writer, op);
   writer.keep(op, shape, {{"lse", {result.sizes[0], result.sizes[2], result.sizes[1]}}});
-  KernelDraft call(KernelKind::Attention, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Attention, Phase::Forward, entry);
   call.kernel().place = own_place(writer, op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View x = writer.input(op, i);
@@ -56,7 +56,7 @@ void backward_attention(FragmentWriter& writer, std::size_t op) {
   const GraphOp& entry = writer.op(op);
   const View dy = writer.output_gradient(op);
   const View y = writer.output(op);
-  KernelDraft call(KernelKind::Attention, KernelPart::InputGradient, entry);
+  KernelDraft call(KernelKind::Attention, Phase::InputGradient, entry);
   call.kernel().place = own_place(writer, op);
   for (std::size_t i = 0; i < 3; ++i) {
     const View x = writer.input(op, i);

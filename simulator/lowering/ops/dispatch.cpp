@@ -9,9 +9,9 @@ namespace {
 
 // Ordered by sender as they come, or by expert as products take them: the same where a device has
 // one expert.
-void sort_rows(FragmentWriter& writer, std::size_t op, std::size_t dispatch, KernelPart part,
+void sort_rows(FragmentWriter& writer, std::size_t op, std::size_t dispatch, Phase phase,
                const View& from, const View& to) {
-  KernelDraft call(KernelKind::SortRows, part, writer.op(op));
+  KernelDraft call(KernelKind::SortRows, phase, writer.op(op));
   call.kernel().counts = 1;
   writer.emit_now(call.read(from).read(writer.expert_counts(dispatch)).write(to));
 }
@@ -24,7 +24,7 @@ void send_rows(FragmentWriter& writer, std::size_t op, std::size_t dispatch, con
   const View received = writer.new_rows(writer.op(op).name + ".received", dispatch,
                                         to.operand.sizes.back(), Component::Transfers);
   writer.exchange_rows(dispatch, from, received, false);
-  sort_rows(writer, op, dispatch, KernelPart::Forward, received, to);
+  sort_rows(writer, op, dispatch, Phase::Forward, received, to);
 }
 
 // And back to where the tokens are.
@@ -35,7 +35,7 @@ View return_rows(FragmentWriter& writer, std::size_t op, std::size_t dispatch, V
   const std::string& name = writer.op(op).name;
   if (rows.own_experts > 1) {
     const View sorted = writer.new_rows(name + ".sorted", dispatch, columns, Component::Transfers);
-    sort_rows(writer, op, dispatch, KernelPart::InputGradient, from, sorted);
+    sort_rows(writer, op, dispatch, Phase::InputGradient, from, sorted);
     from = sorted;
   }
   const View back = writer.new_view(name + ".returned", {rows.sent(), columns}, BufferElement::Real,
@@ -55,7 +55,7 @@ void order_rows(FragmentWriter& writer, std::size_t op) {
   const View expert = writer.input(op, 1);
   View own = counts;
   own.operand = dense_operand({1, rows.experts}, BufferElement::Index, rows.place * rows.experts);
-  KernelDraft call(KernelKind::ExpertOrder, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::ExpertOrder, Phase::Forward, writer.op(op));
   writer.emit(call.read(expert, as_matrix(expert.operand, 1)).write(place).write(own));
   writer.gather_counts(own, counts, rows.axes);
 }
@@ -71,7 +71,7 @@ void forward_dispatch(FragmentWriter& writer, std::size_t op) {
     copies = writer.new_view(writer.op(op).name + ".sent", {rows.sent(), columns},
                              BufferElement::Real, Component::Transfers);
   }
-  KernelDraft call(KernelKind::Dispatch, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::Dispatch, Phase::Forward, writer.op(op));
   call.read(x, as_matrix(x.operand, 1)).read(writer.statistics(op)[0]);
   writer.emit(call.write(copies));
   if (rows.senders > 1) send_rows(writer, op, op, copies, y);
@@ -82,7 +82,7 @@ void backward_dispatch(FragmentWriter& writer, std::size_t op) {
   const View dy = return_rows(writer, op, op, writer.output_gradient(op));
   const auto [dx, known] = writer.gradient_target(op, 0);
   const Operand shape = as_matrix(dx.operand, 1);
-  KernelDraft call(KernelKind::Dispatch, KernelPart::InputGradient, writer.op(op));
+  KernelDraft call(KernelKind::Dispatch, Phase::InputGradient, writer.op(op));
   call.read(writer.statistics(op)[0]).read(dy).addend(known, shape);
   writer.emit(call.write(dx, shape));
   writer.set_gradient(op, 0, dx);
@@ -93,7 +93,7 @@ void forward_combine(FragmentWriter& writer, std::size_t op) {
   const FragmentWriter::Output y = writer.start_output(op);
   const View rows = return_rows(writer, op, dispatch, writer.input(op, 0));
   const View share = writer.input(op, 1);
-  KernelDraft call(KernelKind::Combine, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::Combine, Phase::Forward, writer.op(op));
   call.read(rows).read(share, as_matrix(share.operand, 1)).read(writer.statistics(dispatch)[0]);
   writer.emit(call.write(y.computed, as_matrix(y.computed.operand, 1)));
   writer.set_statistics(op, {rows});
@@ -119,7 +119,7 @@ void backward_combine(FragmentWriter& writer, std::size_t op) {
     rows = writer.new_view(entry.name + ".sent", {routed.sent(), dx.operand.sizes.back()},
                            BufferElement::Real, Component::Transfers);
   }
-  KernelDraft call(KernelKind::Combine, KernelPart::InputGradient, entry);
+  KernelDraft call(KernelKind::Combine, Phase::InputGradient, entry);
   if (writer.plan().kernels == KernelSet::Executor) {
     call.read(routed.senders > 1 ? writer.statistics(op)[0] : writer.input(op, 0));
   }

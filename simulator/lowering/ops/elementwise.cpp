@@ -22,9 +22,9 @@ KernelKind elementwise_kernel(OpKind kind) {
   }
 }
 
-KernelDraft call_of(const FragmentWriter& writer, std::size_t op, KernelPart part) {
+KernelDraft call_of(const FragmentWriter& writer, std::size_t op, Phase phase) {
   const KernelKind kind = elementwise_kernel(writer.op(op).kind);
-  KernelDraft call(kind, part, writer.op(op));
+  KernelDraft call(kind, phase, writer.op(op));
   if (kind == KernelKind::Dropout || kind == KernelKind::Rope) {
     call.kernel().place = writer.shards().place(writer.layouts(op).inputs[0]);
   }
@@ -42,7 +42,7 @@ Operand like_result(const FragmentWriter& writer, std::size_t op, std::size_t in
 void forward_elementwise(FragmentWriter& writer, std::size_t op) {
   const GraphOp& entry = writer.op(op);
   const FragmentWriter::Output y = writer.start_output(op);
-  KernelDraft call = call_of(writer, op, KernelPart::Forward);
+  KernelDraft call = call_of(writer, op, Phase::Forward);
   for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
     const View x = writer.input(op, i);
     call.read(x, like_result(writer, op, i, x, y.computed));
@@ -61,7 +61,7 @@ void backward_elementwise(FragmentWriter& writer, std::size_t op) {
   if (!writer.needs_gradient(entry.inputs[0])) return;
   const View dy = writer.output_gradient(op);
   const auto [dx, known] = writer.gradient_target(op, 0);
-  KernelDraft call = call_of(writer, op, KernelPart::InputGradient);
+  KernelDraft call = call_of(writer, op, Phase::InputGradient);
   if (entry.kind == OpKind::Activation) call.read(writer.input(op, 0));
   if (entry.kind == OpKind::Dropout) {
     for (const View& kept : writer.statistics(op)) call.read(kept);
@@ -73,7 +73,7 @@ void backward_elementwise(FragmentWriter& writer, std::size_t op) {
 void backward_gated(FragmentWriter& writer, std::size_t op) {
   const GraphOp& entry = writer.op(op);
   const View dy = writer.output_gradient(op);
-  KernelDraft call = call_of(writer, op, KernelPart::InputGradient);
+  KernelDraft call = call_of(writer, op, Phase::InputGradient);
   for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
     const View x = writer.input(op, i);
     call.read(x, like_result(writer, op, i, x, dy));

@@ -18,7 +18,7 @@ void forward_embedding(FragmentWriter& writer, std::size_t op) {
   const FragmentWriter::Output y = writer.start_output(op);
   const View index = writer.input(op, 0);
   const std::size_t columns = table_columns(writer, op);
-  KernelDraft call(KernelKind::Embedding, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::Embedding, Phase::Forward, writer.op(op));
   call.kernel().first_row = first_table_row(writer, op);
   call.read(index, as_row(index.operand)).read(table, as_matrix(table.operand, columns));
   writer.emit(call.write(y.computed, as_matrix(y.computed.operand, columns)));
@@ -27,10 +27,10 @@ void forward_embedding(FragmentWriter& writer, std::size_t op) {
 
 void backward_embedding(FragmentWriter& writer, std::size_t op) {
   const View dy = writer.output_gradient(op);
-  const View index = writer.input(op, 0, KernelPart::WeightGradient);
+  const View index = writer.input(op, 0, Phase::WeightGradient);
   const View table = writer.weight_gradient(op, 0);
   const std::size_t columns = table_columns(writer, op);
-  KernelDraft call(KernelKind::Embedding, KernelPart::WeightGradient, writer.op(op));
+  KernelDraft call(KernelKind::Embedding, Phase::WeightGradient, writer.op(op));
   call.kernel().first_row = first_table_row(writer, op);
   call.read(index, as_row(index.operand)).read(dy, as_matrix(dy.operand, columns));
   call.write(table, as_matrix(table.operand, columns));

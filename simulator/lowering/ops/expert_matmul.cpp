@@ -23,7 +23,7 @@ void forward_expert_matmul(FragmentWriter& writer, std::size_t op) {
   const View weight = writer.weight(op, 0);
   const View y = writer.start_output(op).kept;
   const View x = writer.input(op, 0);
-  KernelDraft call(KernelKind::ExpertMatmul, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::ExpertMatmul, Phase::Forward, writer.op(op));
   call.kernel().counts = 2;
   call.read(x).read(weight, expert_weight(writer, op, weight));
   writer.emit(call.read(writer.expert_counts(writer.dispatch_of(op))).write(y));
@@ -36,16 +36,16 @@ void backward_expert_matmul(FragmentWriter& writer, std::size_t op) {
   if (writer.needs_gradient(entry.inputs[0])) {
     const View weight = writer.weight(op, 0);
     const auto [dx, known] = writer.gradient_target(op, 0);
-    KernelDraft call(KernelKind::ExpertMatmul, KernelPart::InputGradient, entry);
+    KernelDraft call(KernelKind::ExpertMatmul, Phase::InputGradient, entry);
     call.kernel().counts = 2;
     call.read(weight, expert_weight(writer, op, weight)).read(dy).read(counts);
     writer.emit(call.addend(known, dx.operand).write(dx));
     writer.set_gradient(op, 0, dx);
   }
   if (!writer.trains(op)) return;
-  const View x = writer.input(op, 0, KernelPart::WeightGradient);
+  const View x = writer.input(op, 0, Phase::WeightGradient);
   const View dw = writer.weight_gradient(op, 0);
-  KernelDraft call(KernelKind::ExpertMatmul, KernelPart::WeightGradient, entry);
+  KernelDraft call(KernelKind::ExpertMatmul, Phase::WeightGradient, entry);
   call.kernel().counts = 2;
   call.read(x).read(dy).read(counts).write(dw, expert_weight(writer, op, dw));
   writer.emit(call.computes_gradients(op, entry.weights));

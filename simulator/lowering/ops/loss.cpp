@@ -27,10 +27,10 @@ void forward_loss(FragmentWriter& writer, std::size_t op) {
   const View sums = writer.new_view(entry.name + ".sums", {shape.sizes[0], 2}, state);
   writer.set_statistics(op, {largest, sums});
 
-  KernelDraft most(KernelKind::LossLargest, KernelPart::Forward, entry);
+  KernelDraft most(KernelKind::LossLargest, Phase::Forward, entry);
   writer.emit(most.read(logits, shape).write(largest));
   combine(writer, op, largest, Reduction::Max);
-  KernelDraft add(KernelKind::LossSums, KernelPart::Forward, entry);
+  KernelDraft add(KernelKind::LossSums, Phase::Forward, entry);
   add.kernel().first_row = first_class(writer, op);
   add.read(logits, shape).read(labels, rows).read(largest).write(sums);
   if (keeps_probabilities(writer.plan().kernels)) {
@@ -42,7 +42,7 @@ void forward_loss(FragmentWriter& writer, std::size_t op) {
   writer.emit(add);
   combine(writer, op, sums, Reduction::Sum);
   if (writer.rerunning()) return;  // the loss is a sum over micro-batches
-  KernelDraft mean(KernelKind::Loss, KernelPart::Forward, entry);
+  KernelDraft mean(KernelKind::Loss, Phase::Forward, entry);
   writer.emit(mean.read(labels, rows).read(largest).read(sums).write(writer.loss_sum()));
 }
 
@@ -54,7 +54,7 @@ void backward_loss(FragmentWriter& writer, std::size_t op) {
   const Operand shape = as_matrix(logits.operand, 1);
   const auto& kept_numbers = writer.statistics(op);
   const View dx = writer.separate_target(op, 0);
-  KernelDraft call(KernelKind::Loss, KernelPart::InputGradient, entry);
+  KernelDraft call(KernelKind::Loss, Phase::InputGradient, entry);
   call.kernel().first_row = first_class(writer, op);
   if (keeps_probabilities(plan.kernels)) {
     call.read(kept_numbers.back());

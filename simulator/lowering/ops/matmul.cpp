@@ -56,7 +56,7 @@ Operand part_of_bias(const FragmentWriter& writer, std::size_t op, const Operand
 // After the sum over devices, or it would be counted once for each of them. In place.
 void add_bias(FragmentWriter& writer, std::size_t op, const View& y) {
   const View bias = writer.weight(op, 1);
-  KernelDraft call(KernelKind::Add, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::Add, Phase::Forward, writer.op(op));
   const Layout& kept = writer.kept(writer.op(op).outputs[0]);
   const std::int64_t columns = element_count(bias.operand);
   const bool whole = std::ranges::all_of(kept.dims, [&](const DimLayout& dim) {
@@ -83,7 +83,7 @@ void forward_matmul(FragmentWriter& writer, std::size_t op) {
   const View x = writer.input(op, 0);
   const Operand shape = weight_matrix(writer, op, matrix);
   const bool partial = writer.layouts(op).outputs[0].partial.has_value();
-  KernelDraft call(KernelKind::Matmul, KernelPart::Forward, entry);
+  KernelDraft call(KernelKind::Matmul, Phase::Forward, entry);
   call.read(x, as_matrix(x.operand, contracted(writer, op))).read(matrix, shape);
   if (entry.weights.size() == 2 && !partial) {
     const View bias = writer.weight(op, 1);
@@ -106,15 +106,15 @@ void backward_matmul(FragmentWriter& writer, std::size_t op) {
     const Operand shape = weight_matrix(writer, op, matrix);
     const auto [dx, known] = writer.gradient_target(op, 0);
     const Operand in = as_matrix(dx.operand, columns);
-    KernelDraft call(KernelKind::Matmul, KernelPart::InputGradient, entry);
+    KernelDraft call(KernelKind::Matmul, Phase::InputGradient, entry);
     call.read(matrix, shape).read(dy, rows).addend(known, in);
     writer.emit(call.write(dx, in));
     writer.set_gradient(op, 0, dx);
   }
   if (!writer.trains(op)) return;
-  const View x = writer.input(op, 0, KernelPart::WeightGradient);
+  const View x = writer.input(op, 0, Phase::WeightGradient);
   const View dw = writer.weight_gradient(op, 0);
-  KernelDraft call(KernelKind::Matmul, KernelPart::WeightGradient, entry);
+  KernelDraft call(KernelKind::Matmul, Phase::WeightGradient, entry);
   call.read(x, as_matrix(x.operand, columns))
       .read(dy, rows)
       .write(dw, weight_matrix(writer, op, dw));

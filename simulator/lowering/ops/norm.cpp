@@ -51,7 +51,7 @@ void forward_norm(FragmentWriter& writer, std::size_t op) {
   if (entry.kind == OpKind::LayerNorm) names.push_back({"mean", {shape.sizes[0]}});
   names.push_back({"scale", {shape.sizes[0]}});
   writer.keep(op, {.rows = shape.sizes[0]}, names);
-  KernelDraft call(norm_kernel(entry), KernelPart::Forward, entry);
+  KernelDraft call(norm_kernel(entry), Phase::Forward, entry);
   call.read(x, shape);
   for (std::size_t i = 0; i < entry.weights.size(); ++i) {
     const View w = writer.weight(op, i);
@@ -59,7 +59,7 @@ void forward_norm(FragmentWriter& writer, std::size_t op) {
   }
   if (shares_rows(writer, op)) {
     const View sums = new_sums(writer, op, shape.sizes[0]);
-    KernelDraft add(KernelKind::RowSums, KernelPart::Forward, entry);
+    KernelDraft add(KernelKind::RowSums, Phase::Forward, entry);
     writer.emit(add.read(x, shape).write(sums));
     read_sums(writer, op, sums, call);
   }
@@ -78,14 +78,14 @@ void backward_norm(FragmentWriter& writer, std::size_t op) {
   if (writer.needs_gradient(entry.inputs[0])) {
     const View gain = writer.weight(op, 0);
     const auto [dx, known] = writer.gradient_target(op, 0);
-    KernelDraft call(norm_kernel(entry), KernelPart::InputGradient, entry);
+    KernelDraft call(norm_kernel(entry), Phase::InputGradient, entry);
     call.read(x, shape).read(gain, as_row(gain.operand));
     for (const View& kept : kept_numbers) call.read(kept);
     const Operand gradient = rows_of(writer, op, dy), result = rows_of(writer, op, dx);
     call.read(dy, gradient);
     if (shares_rows(writer, op)) {
       const View sums = new_sums(writer, op, shape.sizes[0]);
-      KernelDraft add(KernelKind::RowSums, KernelPart::InputGradient, entry);
+      KernelDraft add(KernelKind::RowSums, Phase::InputGradient, entry);
       add.read(x, shape).read(gain, as_row(gain.operand));
       for (const View& kept : kept_numbers) add.read(kept);
       writer.emit(add.read(dy, gradient).write(sums));
@@ -95,7 +95,7 @@ void backward_norm(FragmentWriter& writer, std::size_t op) {
     writer.set_gradient(op, 0, dx);
   }
   if (!writer.trains(op)) return;
-  KernelDraft call(norm_kernel(entry), KernelPart::WeightGradient, entry);
+  KernelDraft call(norm_kernel(entry), Phase::WeightGradient, entry);
   call.read(x, shape);
   for (const View& kept : kept_numbers) call.read(kept);
   call.read(dy, rows_of(writer, op, dy));

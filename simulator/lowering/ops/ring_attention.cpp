@@ -138,9 +138,9 @@ KeptShape shape_of(const View& queries, std::int64_t keys) {
   return {.rows = q.sizes[0] * q.sizes[1] * q.sizes[2], .keys = keys};
 }
 
-KernelDraft draft_of(FragmentWriter& writer, std::size_t op, KernelPart part, const KeyBlock& block,
+KernelDraft draft_of(FragmentWriter& writer, std::size_t op, Phase phase, const KeyBlock& block,
                      const DimPlace& keys) {
-  KernelDraft call(KernelKind::Attention, part, writer.op(op));
+  KernelDraft call(KernelKind::Attention, phase, writer.op(op));
   call.kernel().place = attention_place(writer, op, keys);
   const View q = writer.input(op, 0);
   for (const View& x : {q, block.k, block.v}) call.read(x, as_heads(x.operand));
@@ -149,7 +149,7 @@ KernelDraft draft_of(FragmentWriter& writer, std::size_t op, KernelPart part, co
 
 void forward_block(FragmentWriter& writer, std::size_t op, const View& y, const KeyBlock& block,
                    const DimPlace& keys, bool merges) {
-  KernelDraft call = draft_of(writer, op, KernelPart::Forward, block, keys);
+  KernelDraft call = draft_of(writer, op, Phase::Forward, block, keys);
   // Keys that the mask hides from all queries are passed on and not looked at.
   if (merges && seen_flops_of(call.kernel()) == Flops(0)) return;
   call.kernel().accumulate = merges;
@@ -163,7 +163,7 @@ void forward_block(FragmentWriter& writer, std::size_t op, const View& y, const 
 void backward_block(FragmentWriter& writer, std::size_t op, const KeyBlock& block,
                     const DimPlace& keys, const View& y, const View& dy,
                     const std::vector<View>& results) {
-  KernelDraft call = draft_of(writer, op, KernelPart::InputGradient, block, keys);
+  KernelDraft call = draft_of(writer, op, Phase::InputGradient, block, keys);
   if (writer.plan().kernels != KernelSet::Unfused) call.read(y, as_heads(y.operand));
   for (const View& kept : writer.statistics(op)) call.read(kept);
   call.read(dy, as_heads(dy.operand));

@@ -8,7 +8,7 @@ void forward_router(FragmentWriter& writer, std::size_t op) {
   const FragmentWriter::Output share = writer.start_output(op);
   const FragmentWriter::Output expert = writer.start_output(op, 1);
   const View logits = writer.input(op, 0);
-  KernelDraft call(KernelKind::Router, KernelPart::Forward, writer.op(op));
+  KernelDraft call(KernelKind::Router, Phase::Forward, writer.op(op));
   call.kernel().capacity =
       rows_of_expert(writer.plan(), share.kept.operand.sizes.back(), logits.operand.sizes.back());
   writer.emit(call.read(logits).write(share.kept).write(expert.kept));
@@ -19,7 +19,7 @@ void backward_router(FragmentWriter& writer, std::size_t op) {
   const View expert = writer.output(op, 1);
   const View logits = writer.input(op, 0);
   const auto [dx, known] = writer.gradient_target(op, 0);
-  KernelDraft call(KernelKind::Router, KernelPart::InputGradient, writer.op(op));
+  KernelDraft call(KernelKind::Router, Phase::InputGradient, writer.op(op));
   call.read(logits).read(expert).read(dshare).addend(known, dx.operand);
   writer.emit(call.write(dx));
   writer.set_gradient(op, 0, dx);

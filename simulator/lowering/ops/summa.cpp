@@ -18,7 +18,7 @@ class SummaParts {
         columns_(contracted(writer, op)) {}
 
   std::size_t count() const { return writer_.member_count(matrix_); }
-  View input(std::size_t part, KernelPart phase = KernelPart::InputGradient) const {
+  View input(std::size_t part, Phase phase = Phase::InputGradient) const {
     const GraphOp& entry = writer_.op(op_);
     return writer_.broadcast(input_, writer_.kept(entry.inputs[0]), writer_.kept_input(op_, 0),
                              part, entry.name + ".x", Purpose::Tensor, phase);
@@ -47,8 +47,8 @@ class SummaParts {
 };
 
 // A kernel of one part is called by it.
-KernelDraft part_call(const GraphOp& op, KernelPart part, std::size_t number) {
-  KernelDraft call(KernelKind::Matmul, part, op);
+KernelDraft part_call(const GraphOp& op, Phase phase, std::size_t number) {
+  KernelDraft call(KernelKind::Matmul, phase, op);
   call.kernel().name = fmt::format("{}.part{}", op.name, number);
   return call;
 }
@@ -73,7 +73,7 @@ void forward_summa(FragmentWriter& writer, std::size_t op) {
   for (std::size_t part = 0; part < parts.count(); ++part) {
     const View matrix = parts.matrix(part), x = parts.input(part);
     const Operand shape = weight_matrix(writer, op, matrix);
-    KernelDraft call = part_call(entry, KernelPart::Forward, part);
+    KernelDraft call = part_call(entry, Phase::Forward, part);
     call.kernel().accumulate = part > 0;
     call.read(x, as_matrix(x.operand, parts.columns())).read(matrix, shape);
     if (entry.weights.size() == 2 && part == 0) {
@@ -97,7 +97,7 @@ void backward_summa(FragmentWriter& writer, std::size_t op) {
     const Operand in = as_matrix(dx.operand, parts.columns());
     for (std::size_t part = 0; part < parts.count(); ++part) {
       const View matrix = parts.matrix(part);
-      KernelDraft call = part_call(entry, KernelPart::InputGradient, part);
+      KernelDraft call = part_call(entry, Phase::InputGradient, part);
       call.read(matrix, weight_matrix(writer, op, matrix)).read(dy, rows);
       const Operand own = slice_of(in, 1, parts.entries(part));
       if (known) {
@@ -114,8 +114,8 @@ void backward_summa(FragmentWriter& writer, std::size_t op) {
   const View dw = writer.weight_gradient(op, 0);
   const Operand whole = weight_matrix(writer, op, dw);
   for (std::size_t part = 0; part < parts.count(); ++part) {
-    const View x = parts.input(part, KernelPart::WeightGradient);
-    KernelDraft call = part_call(entry, KernelPart::WeightGradient, part);
+    const View x = parts.input(part, Phase::WeightGradient);
+    KernelDraft call = part_call(entry, Phase::WeightGradient, part);
     call.read(x, as_matrix(x.operand, parts.columns())).read(dy, rows);
     call.write(dw, slice_of(whole, 0, parts.entries(part)));
     if (entry.weights.size() == 2 && part == 0) {

@@ -24,7 +24,7 @@ TEST_CASE("kernels on a GPU give what this processor's give") {
   const CudaRunFunction run = run_function();
   for (const Kernel& kernel : kernel_cases()) {
     if (kernel.kind == KernelKind::Attention) continue;
-    CAPTURE(to_text(kernel.kind), to_text(kernel.part));
+    CAPTURE(to_text(kernel.kind), to_text(kernel.phase));
     try {
       const auto in_double = device_difference<double>(run, kernel, Precision::FP64);
       const auto in_single = device_difference<float>(run, kernel, Precision::FP32);
