@@ -9,8 +9,10 @@
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/layer_ops.h"
 #include "planner/bound/stretch_play.h"
+#include "simulator/choices/recompute_segments.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
+#include "simulator/lowering/check_recompute.h"
 
 namespace meshwright {
 namespace {
@@ -233,6 +235,17 @@ Fragment lower_all(const PlannedGraph& planned, const Plan& plan) {
                         FragmentEdges::Given);
 }
 
+Plan with_more_samples(Plan plan, std::int64_t times) {
+  plan.micro_batch *= times;
+  plan.global_batch *= times;
+  return plan;
+}
+
+void lower_samples(LoweredBlocks& blocks) {
+  blocks.one = lower_all(*blocks.planned, blocks.plan);
+  blocks.two = lower_all(*blocks.planned, with_more_samples(blocks.plan, 2));
+}
+
 }  // namespace
 
 Setting with_model(const Setting& setting, const Model& model) {
@@ -267,24 +280,44 @@ std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
   auto made = plan_of(blocks.choices, blocks.batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   blocks.plan = std::get<Plan>(std::move(made));
-  blocks.planned = plan_graph(few.model, blocks.plan);
-  blocks.one = lower_all(blocks.planned, blocks.plan);
-  Plan two = blocks.plan;
-  two.micro_batch *= 2;
-  two.global_batch *= 2;
-  blocks.two = lower_all(blocks.planned, two);
+  blocks.planned = std::make_shared<const PlannedGraph>(plan_graph(few.model, blocks.plan));
+  lower_samples(blocks);
   return blocks;
 }
 
-Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few) {
+std::variant<LoweredBlocks, Reasons> lower_blocks(const LoweredBlocks& blocks,
+                                                  const RecomputeChoice& recompute,
+                                                  const Setting& few) {
+  LoweredBlocks other{.choices = blocks.choices,
+                      .batch = blocks.batch,
+                      .plan = blocks.plan,
+                      .planned = blocks.planned};
+  other.choices.recompute = recompute;
+  Reasons problems;
+  check_dropped(problems, other.choices, few.model);
+  if (!problems.empty()) return problems;
+  other.plan.recompute = recompute_segments(other.choices, few.model, other.plan.chunks);
+  problems = check_recompute(other.plan, other.planned->graph);
+  if (!problems.empty()) return problems;
+  lower_samples(other);
+  return other;
+}
+
+std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t samples,
+                                     const Setting& few) {
+  if (blocks.plan.ops.empty() || samples == 1) return blocks.plan.ops;
   // Of several ways to move a tensor the cheapest depends on its size.
-  if (!blocks.plan.ops.empty() && samples > 1) {
-    const PlanChoices choices = block_choices(blocks.choices, samples);
-    const Plan plan =
-        resolve(choices, block_batch(blocks.batch, choices), few.model, few.cluster, *few.costs);
-    if (plan.ops != blocks.plan.ops) return lower_all(plan_graph(few.model, plan), plan);
-  }
-  return grown(blocks.one, blocks.two, samples);
+  const PlanChoices choices = block_choices(blocks.choices, samples);
+  return resolve(choices, block_batch(blocks.batch, choices), few.model, few.cluster, *few.costs)
+      .ops;
+}
+
+Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
+                      const std::vector<OpPlan>& ops, const Setting& few) {
+  if (ops == blocks.plan.ops) return grown(blocks.one, blocks.two, samples);
+  Plan plan = with_more_samples(blocks.plan, samples);
+  plan.ops = ops;
+  return lower_all(plan_graph(few.model, plan), plan);
 }
 
 std::vector<BlockKernel> kernels_of(const LoweredBlocks& blocks, const Model& few) {
@@ -316,9 +349,10 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   if (!std::holds_alternative<LoweredBlocks>(made) || layer == ranges.end()) return {};
   const auto& blocks = std::get<LoweredBlocks>(made);
   const Plan& plan = blocks.plan;
-  const PlannedGraph& planned = blocks.planned;
+  const PlannedGraph& planned = *blocks.planned;
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
-  const Fragment fragment = with_samples(blocks, samples, few);
+  const Fragment fragment =
+      with_samples(blocks, samples, ops_with_samples(blocks, samples, few), few);
   const PricedProgram priced(fragment, plan, few, links);
   std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -352,11 +386,11 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   return ops;
 }
 
-BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few,
-                         const LinkMap& links) {
+BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
+                         const std::vector<OpPlan>& ops, const Setting& few, const LinkMap& links) {
   const Plan& plan = blocks.plan;
-  const PlannedGraph& planned = blocks.planned;
-  const Fragment fragment = with_samples(blocks, samples, few);
+  const PlannedGraph& planned = *blocks.planned;
+  const Fragment fragment = with_samples(blocks, samples, ops, few);
   const PricedProgram priced(fragment, plan, few, links);
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};

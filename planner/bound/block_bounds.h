@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -84,15 +85,23 @@ struct LoweredBlocks {
   PlanChoices choices;
   BatchChoice batch;
   Plan plan;
-  PlannedGraph planned;
+  std::shared_ptr<const PlannedGraph> planned;  // whatever is recomputed
   Fragment one, two;
 };
 // Of the choices replicas, stages, schedule, state, bucket, offload and micro-batch do not count.
 std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
                                                   const BatchChoice& batch, const Setting& few);
+// The same blocks with another recomputation: a third of the work.
+std::variant<LoweredBlocks, Reasons> lower_blocks(const LoweredBlocks& blocks,
+                                                  const RecomputeChoice& recompute,
+                                                  const Setting& few);
 
-// What they are lowered to with so many samples on a device.
-Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few);
+// How the ops of a plan with so many samples on a device are divided, whatever is recomputed.
+std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t samples,
+                                     const Setting& few);
+// What blocks are lowered to with so many samples on a device, and these ops.
+Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
+                      const std::vector<OpPlan>& ops, const Setting& few);
 
 // A kernel of a block, of a micro-batch of one and of two samples.
 struct BlockKernel {
@@ -105,7 +114,7 @@ std::vector<BlockKernel> kernels_of(const LoweredBlocks& blocks, const Model& fe
 // What a block costs with so many samples. The times are those of a play in which nothing is shared
 // and kernels are slowed by collectives beside them no more than they must be: never more than the
 // engine's.
-BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples, const Setting& few,
-                         const LinkMap& links);
+BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
+                         const std::vector<OpPlan>& ops, const Setting& few, const LinkMap& links);
 
 }  // namespace meshwright

@@ -142,22 +142,34 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
 }
 
 const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanChoices& choices) {
-  constexpr std::size_t kKept = 100;  // each takes half a megabyte
+  constexpr std::size_t kKept = 200;  // each takes a quarter of a megabyte
   const LoweredKey key = key_of(choices);
   const auto known = lowered_.find(key);
   if (known != lowered_.end()) return known->second;
+  auto lowered = newly_lowered(choices, key);
   if (lowered_.size() == kKept) {
     lowered_.erase(lowered_order_.front());
     lowered_order_.pop_front();
   }
   lowered_order_.push_back(key);
+  return lowered_[key] = std::move(lowered);
+}
+
+std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& choices,
+                                                           const LoweredKey& key) {
   PlanChoices block = choices;
-  block.recompute = layer_recompute(choices.recompute);
+  block.recompute = {};
+  const RecomputeChoice recompute = layer_recompute(choices.recompute);
+  if (recompute != RecomputeChoice{}) {
+    const auto& plain = lowered_blocks(block);
+    if (const auto* reasons = std::get_if<Reasons>(&plain)) return *reasons;
+    return lower_blocks(std::get<LoweredBlocks>(plain), recompute, few_setting_);
+  }
   if (!choices.place.empty()) {
     block.place = {{"tp", key.tp_inside}, {"cp", key.cp_inside}};
     if (key.dp_inside > 1) block.place.push_back({"dp", key.dp_inside});
   }
-  return lowered_[key] = lower_blocks(block, batch_, few_setting_);
+  return lower_blocks(block, batch_, few_setting_);
 }
 
 const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choices) {
@@ -165,9 +177,15 @@ const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choi
   if (!added) return entry->second;
   const auto& lowered = lowered_blocks(choices);
   if (const auto* reasons = std::get_if<Reasons>(&lowered)) return entry->second = *reasons;
+  const auto& known = std::get<LoweredBlocks>(lowered);
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
-  return entry->second =
-             block_bounds(std::get<LoweredBlocks>(lowered), samples, few_setting_, links_);
+  BlocksKey plain = entry->first;
+  plain.first.recompute = to_text(RecomputeChoice{});
+  if (latest_ != plain) {
+    latest_ = plain;
+    latest_ops_ = ops_with_samples(known, samples, few_setting_);
+  }
+  return entry->second = block_bounds(known, samples, latest_ops_, few_setting_, links_);
 }
 
 const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {

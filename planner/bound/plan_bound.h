@@ -100,6 +100,8 @@ class Bounds {
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
   static LoweredKey key_of(const PlanChoices& choices);
   const std::variant<LoweredBlocks, Reasons>& lowered_blocks(const PlanChoices& choices);
+  std::variant<LoweredBlocks, Reasons> newly_lowered(const PlanChoices& choices,
+                                                     const LoweredKey& key);
   // Of transfers between devices that stand in one way: what, between which stages or in which,
   // how much.
   struct Prices {
@@ -172,6 +174,9 @@ class Bounds {
   std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
   std::map<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered_;  // the latest
   std::deque<LoweredKey> lowered_order_;
+  // Of the last blocks that were asked about, whatever they recompute.
+  std::optional<BlocksKey> latest_;
+  std::vector<OpPlan> latest_ops_;
   // By degrees, in any place; none: refused.
   std::map<LoweredKey, std::vector<BlockKernel>> kernels_;
   std::map<BlocksKey, SampleSeconds> samples_;

@@ -126,7 +126,9 @@ TEST_CASE("blocks of more samples are what they are lowered to") {
     const PlannedGraph planned = plan_graph(few, plan);
     const Fragment lowered = lower_fragment(planned, plan, {plan, DeviceId(0)},
                                             {0, planned.graph.ops.size()}, FragmentEdges::Given);
-    const Fragment fragment = with_samples(std::get<LoweredBlocks>(blocks), samples, setting);
+    const auto& known = std::get<LoweredBlocks>(blocks);
+    const Fragment fragment =
+        with_samples(known, samples, ops_with_samples(known, samples, setting), setting);
     const auto work = [](const FragmentTask& task) { return task.work; };
     CHECK(std::ranges::equal(fragment.forward, lowered.forward, {}, work, work));
     CHECK(std::ranges::equal(fragment.backward, lowered.backward, {}, work, work));
