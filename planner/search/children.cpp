@@ -32,7 +32,10 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Offload, space.activation_offloads(choices));
       break;
     case Depth::Offload:
-      add_each(Depth::Zero, space.zeros(choices));
+      add_each(Depth::Memory, {choices});
+      break;
+    case Depth::Memory:
+      add_each(Depth::Zero, space.zeros(choices), node.bound.bytes);
       break;
     case Depth::Zero:
       add_each(Depth::State, {choices}, node.bound.bytes);

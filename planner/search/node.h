@@ -14,6 +14,7 @@ enum class Depth {
   Division,  // the same, with what its blocks take
   Schedule,
   Offload,
+  Memory,  // the same, with what it needs at the least
   Zero,
   State,  // the same, with what the state costs
   Recompute,

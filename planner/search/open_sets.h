@@ -65,10 +65,11 @@ class NodeQueue {
 };
 
 // Sets of plans that are not decided yet, and plans that are not simulated. The least bound is
-// next, or what a plan is expected of that would be much better than the best so far: the least
-// bounds stand where little is decided, and plans that are found early cut much off. Those whose
-// activations go to the host take turns with the others, plan by plan, the fewer the more were
-// looked at in vain: whether they fit and hide their copies only a simulation tells.
+// next: what costs less than the best plan must be looked at in any case. Where plans are asked for
+// early, it is what a plan is expected of that would be much better than the best so far, since the
+// least bounds stand where little is decided. Those whose activations go to the host take turns
+// with the others, plan by plan, the fewer the more were looked at in vain: whether they fit and
+// hide their copies only a simulation tells.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -92,17 +93,15 @@ class OpenSets {
     return take(group.by_cost.pop().open);
   }
   // The next to look at of those that cost less than `enough`, which never grows. Those of which
-  // less than `promising` is expected go before.
-  std::optional<Node> next(double enough, double promising) {
-    constexpr std::int64_t kBounds = 4;  // every so many turns by bounds, for the proof
-    const bool by_bound = ++turns_ % kBounds == 0;
+  // less than `promising` is expected go before; none: nothing does.
+  std::optional<Node> next(double enough, std::optional<double> promising) {
     const bool doubtful_first = doubtful_.plans * (1 + in_vain_ / kFewInVain) < sure_.plans;
     for (const bool doubtful : {doubtful_first, !doubtful_first}) {
       if (doubtful && in_vain_ == kMostInVain) continue;
       Group& group = doubtful ? doubtful_ : sure_;
       const NodeQueue::Entry* first = group.by_cost.top();
       if (!first || first->number >= enough) continue;
-      auto open = doubtful || by_bound ? nullptr : promising_of(promising);
+      auto open = doubtful || !promising ? nullptr : promising_of(*promising);
       if (!open) open = group.by_cost.pop().open;
       if (open->node.depth == Depth::Plan) ++group.plans;
       return take(open);
@@ -142,8 +141,7 @@ class OpenSets {
 
   const Expectation& expectation_;
   Group sure_, doubtful_;
-  NodeQueue by_expected_;  // sure ones
-  std::int64_t turns_ = 0;
+  NodeQueue by_expected_;     // sure ones
   std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best
 };
 

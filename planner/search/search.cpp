@@ -31,10 +31,11 @@ class Search {
     for (PlanChoices& mesh : space_.meshes()) add({Depth::Mesh, std::move(mesh)});
     while (!stop_.stop_requested() && !is_exhausted()) {
       constexpr double kNever = std::numeric_limits<double>::infinity();
-      const auto node = open_.next(best_ ? enough() : kNever, best_ ? promising() : kNever);
+      const auto node = open_.next(best_ ? enough() : kNever, promising());
       if (!node) break;
       look_at(*node);
       ++turns_;
+      if (node->depth == Depth::Plan) latest_ = {turns_, bounds_.block_count()};
       report_progress(node->depth == Depth::Plan);
     }
     prove();
@@ -55,9 +56,16 @@ class Search {
   }
 
   // What must be expected of a set to go before the least bounds: the less, the more plans were no
-  // better.
-  double promising() const {
+  // better. None: these come to plans soon enough.
+  std::optional<double> promising() const {
     constexpr double kMuchBetter = 0.97, kStep = 0.02;
+    constexpr std::int64_t kManyTurns = 4000;
+    constexpr std::size_t kManyBlocks = 300;
+    const bool soon =
+        turns_ < latest_.turns + kManyTurns && bounds_.block_count() < latest_.blocks + kManyBlocks;
+    // For the proof.
+    if (soon || turns_ % 4 == 3) return std::nullopt;
+    if (!best_) return std::numeric_limits<double>::infinity();
     return *best_ * (kMuchBetter - kStep * static_cast<double>(in_vain_));
   }
 
@@ -92,13 +100,15 @@ class Search {
       case Depth::Schedule:
         return {bounds_.of_schedule(choices), Bytes(), Bytes()};
       case Depth::Offload:
-        return {bounds_.of_any_state(fastest(choices)),
-                leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
+        return {bounds_.of_any_state(fastest(choices)), bounds_.state_of(space_.leanest(choices)),
+                Bytes()};
+      case Depth::Memory:
+        return {Seconds(0), leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
       case Depth::Zero:
-        return {std::max(bounds_.of_any_state(fastest(choices)), bounds_.of_replicas(choices)),
-                leanest_of(space_.leanest_optimizer(choices), room()).bytes, Bytes()};
+        return {bounds_.of_replicas(choices), bounds_.state_of(space_.leanest_optimizer(choices)),
+                Bytes()};
       case Depth::State:
-        return {of_state(choices), Bytes(), Bytes()};
+        return of_state(choices);
       case Depth::Recompute:
         return of_recompute(choices);
       case Depth::Plan:
@@ -147,14 +157,17 @@ class Search {
     return choices;
   }
 
-  // With the best bucket, whatever is kept. It takes long: only sets that are next are asked.
-  Seconds of_state(const PlanChoices& choices) {
+  // With the best bucket, whatever is kept. It takes long, as does what it needs: only sets that
+  // are next are asked.
+  PlanBound of_state(const PlanChoices& choices) {
+    const Bytes bytes = leanest_of(space_.leanest_optimizer(choices), room()).bytes;
+    if (bytes > room()) return {Seconds(0), bytes, Bytes()};
     std::optional<Seconds> least;
     for (const PlanChoices& one : space_.buckets(fastest(choices))) {
       const Seconds step = bounds_.step_of(one);
       least = std::min(least.value_or(step), step);
     }
-    return least.value_or(Seconds(0));
+    return {least.value_or(Seconds(0)), bytes, Bytes()};
   }
 
   PlanBound of_recompute(const PlanChoices& choices) {
@@ -242,7 +255,7 @@ class Search {
   // Of sets of which little is decided only part of what they need is known: they count where there
   // is nothing else.
   void note_large(const Node& node) {
-    if (node.depth < Depth::Offload) {
+    if (node.depth < Depth::Memory || node.depth == Depth::Zero) {
       if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
     } else if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
       note_nearest(completed(node), node.bound.bytes);
@@ -429,6 +442,11 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   std::int64_t turns_ = 0;
+  // When the latest plan was simulated.
+  struct {
+    std::int64_t turns = 0;
+    std::size_t blocks = 0;
+  } latest_;
   std::optional<Node> early_;  // the least of those that do not fit while much is open
   Reasons refusal_;            // why the first that cannot be planned cannot
   SearchResult result_;

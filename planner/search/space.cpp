@@ -266,15 +266,22 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
 }
 
 double SearchSpace::size() const {
+  const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
+  // What follows the mesh depends on little of it, unless a target has a say.
+  std::map<std::int64_t, double> scheduled;  // by stages
+  std::map<bool, double> kept;               // whether weights are repeated
   double size = 0;
   for (const PlanChoices& mesh : meshes()) {
     const auto sizes = microbatches(mesh);
     if (sizes.empty()) continue;
-    // What follows depends on the mesh alone.
     const PlanChoices& one = sizes.front();
-    const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
-    size += count(sizes) * count(divisions(one)) * count(schedules(one)) * count(recomputes(one)) *
-            count(zeros(one)) * count(buckets(one));
+    const auto [schedule, unknown] = scheduled.try_emplace(one.pp);
+    if (unknown || target_) schedule->second = count(schedules(one));
+    const auto [state, first] = kept.try_emplace(repeated_weights(one) > 1);
+    if (first || target_) {
+      state->second = count(recomputes(one)) * count(zeros(one)) * count(buckets(one));
+    }
+    size += count(sizes) * count(divisions(one)) * schedule->second * state->second;
   }
   return size;
 }
