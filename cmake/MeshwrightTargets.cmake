@@ -15,6 +15,12 @@ target_compile_options(meshwright_options INTERFACE -Wall -Wextra -Wpedantic -Wc
 # Where several sources are compiled at a time, names of one are global in the next.
 target_compile_options(meshwright_options INTERFACE
                        -Wshadow$<$<BOOL:${CMAKE_UNITY_BUILD}>:=local>)
+# Then the compiler's collections of its own garbage take an eighth of its time, for a few hundred
+# megabytes.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(meshwright_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=1000000 --param ggc-min-expand=300>")
+endif()
 target_include_directories(meshwright_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(MESHWRIGHT_WERROR)
   target_compile_options(meshwright_options INTERFACE -Werror)

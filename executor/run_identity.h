@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "simulator/plan/plan.h"
+#include "costmodel/model/op.h"
 
 namespace meshwright {
+
+struct Plan;
 
 // What a device runs, in short texts: hashes or names, compared as they are.
 struct RunIdentity {
