@@ -45,8 +45,8 @@ const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
   if (!added) return entry->second;
   const auto [known, first] = kernels_.try_emplace(key);
   if (first) {
-    const auto& lowered = lowered_blocks(choices);
-    if (const auto* blocks = std::get_if<LoweredBlocks>(&lowered)) {
+    const auto lowered = lowered_blocks(choices);
+    if (const auto* blocks = std::get_if<LoweredBlocks>(&*lowered)) {
       known->second = kernels_of(*blocks, few_);
     }
   }

@@ -96,6 +96,7 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
       room_(room),
       few_(few_layers(setting.model)),
       few_setting_(with_model(setting, few_)),
+      known_(std::make_shared<KnownBlocks>()),
       links_(setting.cluster) {
   const ModelCosts costs =
       model_costs(setting.model, {.micro_batch = 1, .sequence = batch.sequence});
@@ -141,18 +142,16 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
           .recompute = to_text(layer_recompute(choices.recompute))};
 }
 
-const std::variant<LoweredBlocks, Reasons>& Bounds::lowered_blocks(const PlanChoices& choices) {
-  constexpr std::size_t kKept = 200;  // each takes a quarter of a megabyte
+std::unique_ptr<Bounds> Bounds::for_another_thread() const {
+  auto other = std::make_unique<Bounds>(batch_, setting_, room_);
+  other->known_ = known_;
+  return other;
+}
+
+std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> Bounds::lowered_blocks(
+    const PlanChoices& choices) {
   const LoweredKey key = key_of(choices);
-  const auto known = lowered_.find(key);
-  if (known != lowered_.end()) return known->second;
-  auto lowered = newly_lowered(choices, key);
-  if (lowered_.size() == kKept) {
-    lowered_.erase(lowered_order_.front());
-    lowered_order_.pop_front();
-  }
-  lowered_order_.push_back(key);
-  return lowered_[key] = std::move(lowered);
+  return known_->lowered.get(key, [&] { return newly_lowered(choices, key); });
 }
 
 std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& choices,
@@ -161,9 +160,9 @@ std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& ch
   block.recompute = {};
   const RecomputeChoice recompute = layer_recompute(choices.recompute);
   if (recompute != RecomputeChoice{}) {
-    const auto& plain = lowered_blocks(block);
-    if (const auto* reasons = std::get_if<Reasons>(&plain)) return *reasons;
-    return lower_blocks(std::get<LoweredBlocks>(plain), recompute, few_setting_);
+    const auto plain = lowered_blocks(block);
+    if (const auto* reasons = std::get_if<Reasons>(&*plain)) return *reasons;
+    return lower_blocks(std::get<LoweredBlocks>(*plain), recompute, few_setting_);
   }
   if (!choices.place.empty()) {
     block.place = {{"tp", key.tp_inside}, {"cp", key.cp_inside}};
@@ -173,19 +172,23 @@ std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& ch
 }
 
 const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choices) {
-  const auto [entry, added] = blocks_.try_emplace({key_of(choices), choices.microbatch});
-  if (!added) return entry->second;
-  const auto& lowered = lowered_blocks(choices);
-  if (const auto* reasons = std::get_if<Reasons>(&lowered)) return entry->second = *reasons;
-  const auto& known = std::get<LoweredBlocks>(lowered);
+  const BlocksKey key{key_of(choices), choices.microbatch};
+  return known_->blocks.get(key, [&] { return newly_bounded(choices, key); });
+}
+
+std::variant<BlockBounds, Reasons> Bounds::newly_bounded(const PlanChoices& choices,
+                                                         const BlocksKey& key) {
+  const auto lowered = lowered_blocks(choices);
+  if (const auto* reasons = std::get_if<Reasons>(&*lowered)) return *reasons;
+  const auto& known = std::get<LoweredBlocks>(*lowered);
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
-  BlocksKey plain = entry->first;
+  BlocksKey plain = key;
   plain.first.recompute = to_text(RecomputeChoice{});
   if (latest_ != plain) {
     latest_ = plain;
     latest_ops_ = ops_with_samples(known, samples, few_setting_);
   }
-  return entry->second = block_bounds(known, samples, latest_ops_, few_setting_, links_);
+  return block_bounds(known, samples, latest_ops_, few_setting_, links_);
 }
 
 const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "costmodel/price/link_use.h"
 #include "planner/bound/block_bounds.h"
 #include "planner/bound/pipeline_items.h"
+#include "planner/bound/shared_memo.h"
 #include "planner/bound/stage_work.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/report/predict.h"
@@ -42,6 +44,8 @@ class Bounds {
   Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room = {});
   Bounds(const Bounds&) = delete;  // few_setting_ refers to few_
   Bounds& operator=(const Bounds&) = delete;
+  // The same for another thread: what blocks cost is found once for both.
+  std::unique_ptr<Bounds> for_another_thread() const;
 
   // What the blocks cost, or why they cannot be planned: those that recompute as chosen.
   const std::variant<BlockBounds, Reasons>& blocks(const PlanChoices& choices);
@@ -77,7 +81,7 @@ class Bounds {
   // What state alone needs on the fullest device.
   Bytes state_of(const PlanChoices& choices) const;
   // That were asked about so far.
-  std::size_t block_count() const { return blocks_.size(); }
+  std::size_t block_count() const { return known_->blocks.size(); }
 
  private:
   friend class StagePlay;
@@ -99,9 +103,12 @@ class Bounds {
   };
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
   static LoweredKey key_of(const PlanChoices& choices);
-  const std::variant<LoweredBlocks, Reasons>& lowered_blocks(const PlanChoices& choices);
+  std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> lowered_blocks(
+      const PlanChoices& choices);
   std::variant<LoweredBlocks, Reasons> newly_lowered(const PlanChoices& choices,
                                                      const LoweredKey& key);
+  std::variant<BlockBounds, Reasons> newly_bounded(const PlanChoices& choices,
+                                                   const BlocksKey& key);
   // Of transfers between devices that stand in one way: what, between which stages or in which,
   // how much.
   struct Prices {
@@ -171,9 +178,12 @@ class Bounds {
   WeightElements weights_, layer_weights_;  // trained, of all blocks and of layers
   double flops_ = 0;                        // of matrix products, of a step
   double peak_ = 0;                         // of a device, in FLOPs per second
-  std::map<BlocksKey, std::variant<BlockBounds, Reasons>> blocks_;
-  std::map<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered_;  // the latest
-  std::deque<LoweredKey> lowered_order_;
+  struct KnownBlocks {
+    static constexpr std::size_t kLowered = 200;  // each takes a quarter of a megabyte
+    SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
+    LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kLowered};
+  };
+  std::shared_ptr<KnownBlocks> known_;  // by all threads
   // Of the last blocks that were asked about, whatever they recompute.
   std::optional<BlocksKey> latest_;
   std::vector<OpPlan> latest_ops_;

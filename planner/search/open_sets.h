@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -56,11 +57,19 @@ class NodeQueue {
     heap_.pop_back();
     return entry;
   }
-
- private:
+  // That were not taken, in any order.
+  std::vector<Entry> plans() const {
+    std::vector<Entry> found;
+    std::ranges::copy_if(heap_, std::back_inserter(found), [](const Entry& entry) {
+      return !entry.open->taken && entry.open->node.depth == Depth::Plan;
+    });
+    return found;
+  }
   static bool is_later(const Entry& a, const Entry& b) {
     return a.number != b.number ? a.number > b.number : is_before(b.open->node, a.open->node);
   }
+
+ private:
   std::vector<Entry> heap_;
 };
 
@@ -107,6 +116,19 @@ class OpenSets {
       return take(open);
     }
     return std::nullopt;
+  }
+  // Of plans those that cost least, at most so many.
+  std::vector<PlanChoices> next_plans(std::size_t most) const {
+    std::vector<NodeQueue::Entry> plans = sure_.by_cost.plans();
+    std::ranges::move(doubtful_.by_cost.plans(), std::back_inserter(plans));
+    std::ranges::sort(plans, [](const NodeQueue::Entry& a, const NodeQueue::Entry& b) {
+      return NodeQueue::is_later(b, a);
+    });
+    std::vector<PlanChoices> next;
+    for (std::size_t i = 0; i < std::min(most, plans.size()); ++i) {
+      next.push_back(plans[i].open->node.choices);
+    }
+    return next;
   }
   // Whether a plan whose activations go to the host was the best so far.
   void note_doubtful(bool best) { in_vain_ = best ? 0 : in_vain_ + 1; }

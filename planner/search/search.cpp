@@ -3,13 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "planner/search/children.h"
+#include "planner/search/crew.h"
 #include "planner/search/expectation.h"
 #include "planner/search/objective.h"
 #include "planner/search/open_sets.h"
+#include "planner/search/set_bounds.h"
 #include "planner/search/space.h"
 
 namespace meshwright {
@@ -25,17 +32,24 @@ class Search {
         stop_(std::move(stop)),
         space_(question, setting),
         capacity_(capacity_of(question, setting.cluster)),
-        bounds_(question.batch, setting, room()) {}
+        crew_(std::min(question.threads, kMostThreads)) {
+    sets_.emplace_back(space_, room(), std::make_unique<Bounds>(question.batch, setting, room()));
+    while (sets_.size() < crew_.size()) {
+      sets_.emplace_back(space_, room(), bounds().for_another_thread());
+    }
+  }
 
   SearchResult run() {
-    for (PlanChoices& mesh : space_.meshes()) add({Depth::Mesh, std::move(mesh)});
+    std::vector<Child> meshes;
+    for (PlanChoices& mesh : space_.meshes()) meshes.push_back({Depth::Mesh, std::move(mesh)});
+    add_all(std::move(meshes));
     while (!stop_.stop_requested() && !is_exhausted()) {
       constexpr double kNever = std::numeric_limits<double>::infinity();
       const auto node = open_.next(best_ ? enough() : kNever, promising());
       if (!node) break;
       look_at(*node);
       ++turns_;
-      if (node->depth == Depth::Plan) latest_ = {turns_, bounds_.block_count()};
+      if (node->depth == Depth::Plan) latest_ = {turns_, bounds().block_count()};
       report_progress(node->depth == Depth::Plan);
     }
     prove();
@@ -45,6 +59,9 @@ class Search {
   }
 
  private:
+  // More have nothing to do: few sets have that many parts at once.
+  static constexpr std::size_t kMostThreads = 16;
+
   double cost_of(const PlanChoices& choices, Seconds step) const {
     return meshwright::cost_of(question_, choices, step);
   }
@@ -61,8 +78,9 @@ class Search {
     constexpr double kMuchBetter = 0.97, kStep = 0.02;
     constexpr std::int64_t kManyTurns = 4000;
     constexpr std::size_t kManyBlocks = 300;
-    const bool soon =
-        turns_ < latest_.turns + kManyTurns && bounds_.block_count() < latest_.blocks + kManyBlocks;
+    // Twice as many each time.
+    const bool soon = turns_ < std::max(kManyTurns, 2 * latest_.turns) &&
+                      bounds().block_count() < std::max(kManyBlocks, 2 * latest_.blocks);
     // For the proof.
     if (soon || turns_ % 4 == 3) return std::nullopt;
     if (!best_) return std::numeric_limits<double>::infinity();
@@ -81,145 +99,75 @@ class Search {
     constexpr std::size_t kMostBlocks = 5000;
     const auto most = static_cast<std::int64_t>(question_.most_simulated);
     const SearchCounts& counts = result_.counts;
-    return (best_ && (tasks_ >= kMostTasks || bounds_.block_count() >= kMostBlocks)) ||
+    return (best_ && (tasks_ >= kMostTasks || bounds().block_count() >= kMostBlocks)) ||
            counts.simulated + counts.close + counts.too_large >= most;
   }
 
-  PlanBound bound_of(Depth depth, const PlanChoices& choices) {
-    switch (depth) {
-      case Depth::Mesh:
-        return {bounds_.of_mesh(choices), Bytes(), Bytes()};
-      case Depth::Kernels:
-        return {bounds_.of_any_microbatch(choices), Bytes(), Bytes()};
-      case Depth::Microbatch:
-        return {bounds_.of_kernels(choices), bounds_.largest_operand(choices), Bytes()};
-      case Depth::Place:
-        return of_place(choices);
-      case Depth::Division:
-        return bounds_.of_any(choices);
-      case Depth::Schedule:
-        return {bounds_.of_schedule(choices), Bytes(), Bytes()};
-      case Depth::Offload:
-        return {bounds_.of_any_state(fastest(choices)), bounds_.state_of(space_.leanest(choices)),
-                Bytes()};
-      case Depth::Memory:
-        return {Seconds(0), leanest_of(space_.leanest(choices), room()).bytes, Bytes()};
-      case Depth::Zero:
-        return {bounds_.of_replicas(choices), bounds_.state_of(space_.leanest_optimizer(choices)),
-                Bytes()};
-      case Depth::State:
-        return of_state(choices);
-      case Depth::Recompute:
-        return of_recompute(choices);
-      case Depth::Plan:
-        return bounds_.of(choices);
+  Bounds& bounds() const { return sets_.front().bounds(); }
+
+  // Of sets alike, in their order, whichever thread bounds them.
+  std::vector<std::variant<PlanBound, Reasons>> bounds_of(const std::vector<Child>& children) {
+    std::vector<std::variant<PlanBound, Reasons>> found(children.size());
+    const auto bound = [&](std::size_t thread, std::size_t i) {
+      found[i] = sets_[thread].of(children[i].depth, children[i].choices);
+    };
+    // The first bounds take less time than sharing them out.
+    const bool few = children.empty() || children.front().depth < Depth::Offload;
+    for (std::size_t i = 0; few && i < children.size(); ++i) bound(0, i);
+    if (!few) crew_.each(children.size(), bound);
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      auto* own = std::get_if<PlanBound>(&found[i]);
+      if (!own || children[i].depth != Depth::State || own->bytes > room()) continue;
+      own->step = of_state(children[i].choices);
     }
-    return {};
+    return found;
   }
 
-  // Of the ZeRO stages whose state fits the one that has least to transfer.
-  PlanBound of_place(const PlanChoices& choices) {
-    std::optional<PlanBound> least;
-    for (const PlanChoices& one : space_.zeros(choices)) {
-      const Bytes bytes = bounds_.state_of(space_.leanest_optimizer(one));
-      const bool fits = bytes <= room();
-      const PlanBound own{fits ? bounds_.of_replicas(one) : Seconds(0), bytes, Bytes()};
-      if (!least ||
-          (fits ? least->bytes > room() || own.step < least->step : bytes < least->bytes)) {
-        least = own;
-      }
-    }
-    return least.value_or(PlanBound{});
-  }
-
-  // Of plans whose recomputation is not decided yet the one that needs least, or one that needs no
-  // more than `enough`. What keeps least stands last.
-  struct Leanest {
-    PlanChoices choices;
-    Bytes bytes;
-  };
-  Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes()) {
-    std::vector<PlanChoices> all = space_.recomputes(choices);
-    std::optional<Leanest> least;
-    for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
-      if (!has_blocks(all[i])) continue;
-      const Bytes bytes = bounds_.bytes_of(all[i]);
-      if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
-    }
-    return least.value_or(Leanest{choices, Bytes()});
-  }
-
-  // Nothing is sooner because something is computed again, or goes to the host in between: of plans
-  // with all sets of kept tensors the one that keeps all of them there is the fastest.
-  static PlanChoices fastest(PlanChoices choices) {
-    choices.recompute = {};
-    choices.offload_activations = false;
-    return choices;
-  }
-
-  // With the best bucket, whatever is kept. It takes long, as does what it needs: only sets that
-  // are next are asked.
-  PlanBound of_state(const PlanChoices& choices) {
-    const Bytes bytes = leanest_of(space_.leanest_optimizer(choices), room()).bytes;
-    if (bytes > room()) return {Seconds(0), bytes, Bytes()};
-    std::optional<Seconds> least;
-    for (const PlanChoices& one : space_.buckets(fastest(choices))) {
-      const Seconds step = bounds_.step_of(one);
-      least = std::min(least.value_or(step), step);
-    }
-    return {least.value_or(Seconds(0)), bytes, Bytes()};
-  }
-
-  PlanBound of_recompute(const PlanChoices& choices) {
-    const Bytes bytes = bounds_.bytes_of(space_.leanest_optimizer(choices));
-    if (bytes > room()) return {Seconds(0), bytes, Bytes()};
-    return {bounds_.of_any_state(choices), bytes, Bytes()};
-  }
-
-  bool has_blocks(const PlanChoices& choices) {
-    return std::holds_alternative<BlockBounds>(bounds_.blocks(choices));
-  }
-
-  // None: they cannot be planned.
-  std::optional<Node> bounded(Child child) {
-    if (child.depth >= Depth::Division) {
-      PlanChoices plain = child.choices;
-      plain.recompute = {};
-      if (!has_blocks(plain) || (child.depth >= Depth::Recompute && !has_blocks(child.choices))) {
-        const auto* reasons = std::get_if<Reasons>(&bounds_.blocks(plain));
-        if (refusal_.empty() && reasons) refusal_ = *reasons;
-        return std::nullopt;
-      }
-    }
-    Node node{child.depth, std::move(child.choices), {}};
-    node.bound = bound_of(node.depth, node.choices);
-    node.bound.step = std::max(node.bound.step, child.least);
-    node.bound.bytes = std::max(node.bound.bytes, child.least_bytes);
-    node.cost = cost_of(node.choices, node.bound.step);
-    return node;
+  // With the best bucket, whatever is kept. It takes long: only sets that are next are asked.
+  Seconds of_state(const PlanChoices& choices) {
+    const std::vector<PlanChoices> all = sets_.front().buckets_of(choices);
+    std::vector<Seconds> steps(all.size());
+    crew_.each(all.size(), [&](std::size_t thread, std::size_t i) {
+      steps[i] = sets_[thread].step_of(all[i]);
+    });
+    return steps.empty() ? Seconds(0) : std::ranges::min(steps);
   }
 
   // What it costs at least. None: it cannot be planned or does not fit.
-  std::optional<double> add(Child child) {
-    const Depth depth = child.depth;
+  std::optional<double> add(Child child, const std::variant<PlanBound, Reasons>& found) {
     ++result_.counts.tuples;
-    std::optional<Node> made = bounded(std::move(child));
-    if (!made) {
+    if (const auto* reasons = std::get_if<Reasons>(&found)) {
+      if (refusal_.empty()) refusal_ = *reasons;
       ++result_.counts.refused;
       return std::nullopt;
     }
-    const double cost = made->cost;
-    if (depth >= Depth::Division) ++result_.counts.bounded;
-    if (made->bound.bytes > room() || (depth == Depth::Plan && overfills_host(*made))) {
-      drop(*made, Fate::PrunedByMemory);
+    Node node{child.depth, std::move(child.choices), std::get<PlanBound>(found)};
+    node.bound.step = std::max(node.bound.step, child.least);
+    node.bound.bytes = std::max(node.bound.bytes, child.least_bytes);
+    node.cost = cost_of(node.choices, node.bound.step);
+    const double cost = node.cost;
+    if (node.depth >= Depth::Division) ++result_.counts.bounded;
+    if (node.bound.bytes > room() || (node.depth == Depth::Plan && overfills_host(node))) {
+      drop(node, Fate::PrunedByMemory);
       return std::nullopt;
     }
-    if (is_too_slow(question_, made->bound.step) || (best_ && cost >= *best_)) {
-      drop(*made, Fate::PrunedByBound);
+    if (is_too_slow(question_, node.bound.step) || (best_ && cost >= *best_)) {
+      drop(node, Fate::PrunedByBound);
     } else {
-      open_.push(*std::move(made));
+      open_.push(std::move(node));
     }
     return cost;
+  }
+
+  // What the least of them costs.
+  std::optional<double> add_all(std::vector<Child> children) {
+    const auto found = bounds_of(children);
+    std::optional<double> least;
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      const auto cost = add(std::move(children[i]), found[i]);
+      if (cost) least = std::min(least.value_or(*cost), *cost);
+    }
+    return least;
   }
 
   // All devices of a node have their share on its host.
@@ -230,16 +178,6 @@ class Search {
                                     ? std::min(type.devices, device_count(node.choices))
                                     : devices_in_node(node.choices);
     return !type.host || node.bound.host_bytes * inside > type.host->memory.value;
-  }
-
-  // The plan of the set that its bytes are of.
-  PlanChoices completed(const Node& node) {
-    if (node.depth == Depth::Plan) return node.choices;
-    if (node.depth == Depth::Recompute) return space_.leanest_optimizer(node.choices);
-    if (node.depth >= Depth::Zero) {
-      return leanest_of(space_.leanest_optimizer(node.choices)).choices;
-    }
-    return leanest_of(space_.leanest(node.choices)).choices;
   }
 
   void drop(const Node& node, Fate fate) {
@@ -258,7 +196,7 @@ class Search {
     if (node.depth < Depth::Memory || node.depth == Depth::Zero) {
       if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
     } else if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
-      note_nearest(completed(node), node.bound.bytes);
+      note_nearest(sets_.front().leanest(node), node.bound.bytes);
     }
   }
 
@@ -285,11 +223,7 @@ class Search {
       if (node.choices.offload_activations) open_.note_doubtful(best_ != before);
       return;
     }
-    std::optional<double> least;
-    for (Child& child : children_of(node, space_, bounds_)) {
-      const auto cost = add(std::move(child));
-      if (cost) least = std::min(least.value_or(*cost), *cost);
-    }
+    const std::optional<double> least = add_all(children_of(node, space_, bounds()));
     if (least && node.cost > 0) expectation_.learn(node.depth, *least / node.cost);
   }
 
@@ -298,19 +232,51 @@ class Search {
     result_.nearest = Nearest{choices, needed, capacity_};
   }
 
+  struct Simulated {
+    Plan plan;
+    Report report;
+    std::int64_t tasks = 0;
+  };
+  using Tried = std::variant<Simulated, Reasons>;
+
+  Tried tried(const PlanChoices& choices) const {
+    auto made = plan_of(choices, question_.batch, setting_);
+    if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
+    Prediction prediction = predict(std::get<Plan>(made), setting_);
+    std::int64_t tasks = 0;
+    for (const Program& program : prediction.represented.programs) {
+      tasks += static_cast<std::int64_t>(program.tasks.size());
+    }
+    return Simulated{std::get<Plan>(std::move(made)), std::move(prediction.report), tasks};
+  }
+
+  // Other threads try what is next meanwhile. What is never asked for is never looked at.
+  Tried simulated(const Node& node) {
+    const auto known = ahead_.extract(to_text(node.choices));
+    if (!known.empty()) return std::move(known.mapped());
+    std::vector<PlanChoices> plans = {node.choices};
+    if (crew_.size() > 1) {
+      for (PlanChoices& next : open_.next_plans(crew_.size() - 1)) {
+        if (!ahead_.contains(to_text(next))) plans.push_back(std::move(next));
+      }
+    }
+    std::vector<Tried> all(plans.size());
+    crew_.each(plans.size(), [&](std::size_t, std::size_t i) { all[i] = tried(plans[i]); });
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      ahead_.emplace(to_text(plans[i]), std::move(all[i]));
+    }
+    return std::move(all.front());
+  }
+
   void simulate(const Node& node) {
-    auto made = plan_of(node.choices, question_.batch, setting_);
+    Tried made = simulated(node);
     if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
       if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused);
     }
-    Plan plan = std::get<Plan>(std::move(made));
-    Prediction prediction = predict(plan, setting_);
-    for (const Program& program : prediction.represented.programs) {
-      tasks_ += static_cast<std::int64_t>(program.tasks.size());
-    }
-    Report report = std::move(prediction.report);
+    auto& [plan, report, tasks] = std::get<Simulated>(made);
+    tasks_ += tasks;
     expectation_.learn(node, report);
     const Fit fit = fit_within(report, question_.max_memory);
     if (fit == Fit::No) {
@@ -394,7 +360,8 @@ class Search {
 
   // What the nearest plan really needs.
   void settle_nearest() {
-    if (early_ && !result_.nearest) note_nearest(completed(*early_), early_->bound.bytes);
+    if (early_ && !result_.nearest)
+      note_nearest(sets_.front().leanest(*early_), early_->bound.bytes);
     if (best_) result_.nearest.reset();
     if (!result_.nearest || !result_.complete) return;
     const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
@@ -432,13 +399,15 @@ class Search {
   const std::stop_token stop_;
   const SearchSpace space_;
   const Bytes capacity_;
-  Bounds bounds_;
+  Crew crew_;
+  std::vector<SetBounds> sets_;  // of each thread
   Expectation expectation_{room()};
   OpenSets open_{expectation_};
-  std::int64_t tasks_ = 0;      // that were simulated
-  std::optional<double> best_;  // by the objective
-  std::int64_t in_vain_ = 0;    // simulated plans since the best
-  double least_ = 0;            // that anything costs, as far as is proven
+  std::map<std::string, Tried> ahead_;  // by their text
+  std::int64_t tasks_ = 0;              // that were simulated
+  std::optional<double> best_;          // by the objective
+  std::int64_t in_vain_ = 0;            // simulated plans since the best
+  double least_ = 0;                    // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   std::int64_t turns_ = 0;

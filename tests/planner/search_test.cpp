@@ -195,6 +195,48 @@ TEST_CASE("pinning what won gives the same plan, and its own bound") {
   CHECK(twice.counts == result.counts);
 }
 
+namespace {
+
+void check_same(const SearchResult& one, const SearchResult& other) {
+  CHECK(one.counts == other.counts);
+  CHECK(one.bound == other.bound);
+  CHECK(one.gap == other.gap);
+  CHECK(one.complete == other.complete);
+  CHECK(one.space_size == other.space_size);
+  const auto same_plan = [](const RankedPlan& a, const RankedPlan& b) {
+    return a.choices == b.choices && a.plan == b.plan && a.report == b.report && a.bound == b.bound;
+  };
+  CHECK(std::ranges::equal(one.plans, other.plans, same_plan));
+  const auto same = [](const Candidate& a, const Candidate& b) {
+    return a.choices == b.choices && a.bound == b.bound && a.bound_bytes == b.bound_bytes &&
+           a.fate == b.fate && a.step == b.step && a.needed == b.needed;
+  };
+  CHECK(std::ranges::equal(one.candidates, other.candidates, same));
+  CHECK(std::ranges::equal(one.open, other.open, same));
+}
+
+}  // namespace
+
+TEST_CASE("the same question has the same answer on any number of threads", "[threads]") {
+  const auto seeds = static_cast<std::uint32_t>(cases(2, 20));
+  for (std::uint32_t seed = 1; seed <= seeds; ++seed) {
+    RandomChoices random(seed);
+    const auto model = random.one_of<std::string>({"gpt2", "gpt3-1.3b", "mixtral-8x7b"});
+    const auto cluster = random.one_of<std::string>({"h100:2x4", "a100-40:1x8", "t4:2x4"});
+    const auto software = random.one_of<std::string>({"none", "megatron-core", "fsdp"});
+    Asked asked(model, cluster, software, random.one_of<std::int64_t>({8, 12, 16}), 1024);
+    asked.question.batch.precision = usual_precision_of(asked.bench.cluster);
+    asked.question.gap = random.one_of<double>({0, 0.01, 0.05});
+    asked.question.most_simulated = 12;
+    INFO(fmt::format("seed {}: {} on {} as {}", seed, model, cluster, software));
+    const SearchResult alone = search(asked.question, asked.bench.setting);
+    for (const std::size_t threads : {2, 8}) {
+      asked.question.threads = threads;
+      check_same(alone, search(asked.question, asked.bench.setting));
+    }
+  }
+}
+
 TEST_CASE(
     "who watches a search sees every candidate once, with what it needs where it was simulated") {
   Asked asked("llama3-8b", "h100:2x8", "megatron-core", 64, 4096);

@@ -1,0 +1,108 @@
+#include "planner/search/set_bounds.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace meshwright {
+namespace {
+
+// Nothing is sooner because something is computed again, or goes to the host in between: of plans
+// with all sets of kept tensors the one that keeps all of them there is the fastest.
+PlanChoices fastest(PlanChoices choices) {
+  choices.recompute = {};
+  choices.offload_activations = false;
+  return choices;
+}
+
+}  // namespace
+
+std::variant<PlanBound, Reasons> SetBounds::of(Depth depth, const PlanChoices& choices) {
+  if (depth >= Depth::Division) {
+    PlanChoices plain = choices;
+    plain.recompute = {};
+    const auto& blocks = bounds_->blocks(plain);
+    if (const auto* reasons = std::get_if<Reasons>(&blocks)) return *reasons;
+    if (depth >= Depth::Recompute && !has_blocks(choices)) return Reasons();
+  }
+  return bound_of(depth, choices);
+}
+
+PlanBound SetBounds::bound_of(Depth depth, const PlanChoices& choices) {
+  switch (depth) {
+    case Depth::Mesh:
+      return {bounds_->of_mesh(choices), Bytes(), Bytes()};
+    case Depth::Kernels:
+      return {bounds_->of_any_microbatch(choices), Bytes(), Bytes()};
+    case Depth::Microbatch:
+      return {bounds_->of_kernels(choices), bounds_->largest_operand(choices), Bytes()};
+    case Depth::Place:
+      return of_place(choices);
+    case Depth::Division:
+      return bounds_->of_any(choices);
+    case Depth::Schedule:
+      return {bounds_->of_schedule(choices), Bytes(), Bytes()};
+    case Depth::Offload:
+      return {bounds_->of_any_state(fastest(choices)), bounds_->state_of(space_.leanest(choices)),
+              Bytes()};
+    case Depth::Memory:
+      return {Seconds(0), leanest_of(space_.leanest(choices), room_).bytes, Bytes()};
+    case Depth::Zero:
+      return {bounds_->of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)),
+              Bytes()};
+    case Depth::State:
+      return {Seconds(0), leanest_of(space_.leanest_optimizer(choices), room_).bytes, Bytes()};
+    case Depth::Recompute:
+      return of_recompute(choices);
+    case Depth::Plan:
+      return bounds_->of(choices);
+  }
+  return {};
+}
+
+// Of the ZeRO stages whose state fits the one that has least to transfer.
+PlanBound SetBounds::of_place(const PlanChoices& choices) {
+  std::optional<PlanBound> least;
+  for (const PlanChoices& one : space_.zeros(choices)) {
+    const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one));
+    const bool fits = bytes <= room_;
+    const PlanBound own{fits ? bounds_->of_replicas(one) : Seconds(0), bytes, Bytes()};
+    if (!least || (fits ? least->bytes > room_ || own.step < least->step : bytes < least->bytes)) {
+      least = own;
+    }
+  }
+  return least.value_or(PlanBound{});
+}
+
+// Of plans whose recomputation is not decided yet the one that needs least, or one that needs no
+// more than `enough`. What keeps least stands last.
+SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enough) {
+  std::vector<PlanChoices> all = space_.recomputes(choices);
+  std::optional<Leanest> least;
+  for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
+    if (!has_blocks(all[i])) continue;
+    const Bytes bytes = bounds_->bytes_of(all[i]);
+    if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
+  }
+  return least.value_or(Leanest{choices, Bytes()});
+}
+
+std::vector<PlanChoices> SetBounds::buckets_of(const PlanChoices& choices) const {
+  return space_.buckets(fastest(choices));
+}
+
+PlanBound SetBounds::of_recompute(const PlanChoices& choices) {
+  const Bytes bytes = bounds_->bytes_of(space_.leanest_optimizer(choices));
+  if (bytes > room_) return {Seconds(0), bytes, Bytes()};
+  return {bounds_->of_any_state(choices), bytes, Bytes()};
+}
+
+PlanChoices SetBounds::leanest(const Node& node) {
+  if (node.depth == Depth::Plan) return node.choices;
+  if (node.depth == Depth::Recompute) return space_.leanest_optimizer(node.choices);
+  if (node.depth >= Depth::Zero) {
+    return leanest_of(space_.leanest_optimizer(node.choices)).choices;
+  }
+  return leanest_of(space_.leanest(node.choices)).choices;
+}
+
+}  // namespace meshwright

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "planner/bound/plan_bound.h"
+#include "planner/search/node.h"
+#include "planner/search/space.h"
+
+namespace meshwright {
+
+// Bounds of sets of plans, as far as these are decided.
+class SetBounds {
+ public:
+  // All must outlive this. A plan that needs more than `room` does not fit.
+  SetBounds(const SearchSpace& space, Bytes room, std::unique_ptr<Bounds> bounds)
+      : space_(space), room_(room), bounds_(std::move(bounds)) {}
+
+  // Or why they cannot be planned. At Depth::State only what it needs: what it takes is by
+  // `buckets_of` and `step_of`.
+  std::variant<PlanBound, Reasons> of(Depth depth, const PlanChoices& choices);
+  // Plans that take no longer than any of the set, one for each bucket.
+  std::vector<PlanChoices> buckets_of(const PlanChoices& choices) const;
+  Seconds step_of(const PlanChoices& choices) { return bounds_->step_of(choices); }
+  // The plan of the set that needs least.
+  PlanChoices leanest(const Node& node);
+  Bounds& bounds() const { return *bounds_; }
+
+ private:
+  struct Leanest {
+    PlanChoices choices;
+    Bytes bytes;
+  };
+
+  PlanBound bound_of(Depth depth, const PlanChoices& choices);
+  PlanBound of_place(const PlanChoices& choices);
+  PlanBound of_recompute(const PlanChoices& choices);
+  Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());
+  bool has_blocks(const PlanChoices& choices) {
+    return std::holds_alternative<BlockBounds>(bounds_->blocks(choices));
+  }
+
+  const SearchSpace& space_;
+  const Bytes room_;
+  std::unique_ptr<Bounds> bounds_;
+};
+
+}  // namespace meshwright
