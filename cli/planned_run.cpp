@@ -26,6 +26,11 @@ namespace {
 
 bool is_cuda(const RunCommandOptions& options) { return options.device == "cuda"; }
 
+void check_graphs(const RunCommandOptions& options) {
+  if (!options.cuda.graphs || is_cuda(options)) return;
+  throw UsageError("--cuda-graphs: only GPUs have them, see --device cuda");
+}
+
 void check_runnable(const Plan& plan, bool cuda) {
   const bool stored = plan.precision == Precision::BF16 || plan.precision == Precision::FP16 ||
                       plan.precision == Precision::FP32 || plan.precision == Precision::FP64;
@@ -112,6 +117,7 @@ PlannedRun::PlannedRun(const RunCommandOptions& options, const Session& session)
   plan_ = plan_for(asked, options.plan, *setting_, true);
   identity_ = identity_of(plan_, graph.dims);
   check_runnable(plan_, is_cuda(options));
+  check_graphs(options);
   check_loss_scale(options, plan_.precision);
   check_positions(graph, plan_, options.plan.model);
 }
@@ -144,7 +150,7 @@ RunOptions run_options_of(const RunCommandOptions& options, const PlannedRun& ru
   RunOptions made{.steps = options.steps, .identity = identity, .loss_scaling = scaling};
   if (is_cuda(options)) {
     made.make_device = cuda_devices(library_folders(), MESHWRIGHT_VERSION, devices_of(run.plan()),
-                                    machine_clock, options.delays);
+                                    machine_clock, options.cuda);
   }
   return made;
 }

@@ -9,6 +9,7 @@
 #include "cli/plan_option.h"
 #include "cli/session.h"
 #include "costmodel/cluster/cluster.h"
+#include "executor/cuda/cuda_library.h"
 #include "executor/run_identity.h"
 #include "executor/step_settings.h"
 #include "executor/train.h"
@@ -29,9 +30,9 @@ struct RunCommandOptions {
   std::optional<std::int64_t> processes;
   double lost_after = 15;
   bool dry_run = false;
-  std::string device = "cpu";                // or cuda
-  bool launched = false;                     // as one of several processes, by another program
-  std::optional<std::uint32_t> delays = {};  // of lanes, with cuda, by a seed
+  std::string device = "cpu";  // or cuda
+  bool launched = false;       // as one of several processes, by another program
+  CudaRunOptions cuda = {};
 };
 
 // A plan that can be run, with what it is for.

@@ -108,7 +108,7 @@ void train(const RunCommandOptions& options, const Session& session) {
   if (options.processes) {
     check_count(*options.processes, run.plan(), fmt::format("--processes {}", *options.processes));
   }
-  if (options.dry_run) return dry_run(run, session);
+  if (options.dry_run) return dry_run(run, options.device == "cuda", session);
   const PreparedRun prepared = prepare_run(run);
   if (options.trace) check_writable(*options.trace);
   say_memory(options, prepared, session);
@@ -129,6 +129,8 @@ void add_run_command(Command& program, Session& session) {
   command.text("--plan", options->plan.plan, kPlanAbout);
   command.text("--device", options->device, "cpu (if not given) or cuda: GPUs, one for each device")
       .one_of({"cpu", "cuda"});
+  command.flag("--cuda-graphs", options->cuda.graphs,
+               "With --device cuda: capture a step once and launch it as CUDA graphs from then on");
   command.number("--steps", options->steps, "How many").with_default().positive();
   command.number("--seed", options->seed, "Of weights, data and dropout").with_default();
   command.number("--learning-rate", options->learning_rate, "Of AdamW")

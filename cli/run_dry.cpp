@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/text_table.h"
+#include "executor/transfer_space.h"
 #include "simulator/lowering/lower.h"
 #include "simulator/program/arena.h"
 #include "simulator/program/check_program.h"
@@ -51,10 +53,16 @@ class CheckProgress {
       std::chrono::steady_clock::now() + std::chrono::seconds(2);
 };
 
-// One program at a time: of each only what others see of it is kept.
-JointCheck check_all(const PlannedRun& run, const Represented& represented, bool quiet) {
-  const Lowering lowering(run.model(), run.plan());
+// Of all programs what others see of them.
+struct CheckedPrograms {
   JointCheck joint;
+  ReceiveKeys receives;
+};
+
+// One program at a time.
+CheckedPrograms check_all(const PlannedRun& run, const Represented& represented, bool quiet) {
+  const Lowering lowering(run.model(), run.plan());
+  CheckedPrograms checked;
   CheckProgress progress(devices_of(run.plan()).size(), quiet);
   for (std::size_t c = 0; c < represented.classes.size(); ++c) {
     const ProgramSize expected = size_of(represented.programs[c]);
@@ -65,17 +73,31 @@ JointCheck check_all(const PlannedRun& run, const Represented& represented, bool
         throw std::logic_error(fmt::format("device {} is not equal to device {} of its class",
                                            device.index(), represented.classes[c][0].index()));
       }
-      joint.add(program);
+      checked.joint.add(program);
+      checked.receives.merge(receive_keys(program));
       progress.add();
     }
   }
-  throw_if_any(joint.problems());
-  return joint;
+  throw_if_any(checked.joint.problems());
+  return checked;
 }
 
-std::string classes_text(const Represented& represented) {
+// What the transfers of each class need beside that, on GPUs.
+std::optional<std::vector<Bytes>> memory_for_transfers(const Represented& represented,
+                                                       const ReceiveKeys& receives, bool cuda) {
+  if (!cuda) return std::nullopt;
+  std::vector<Bytes> memory;
+  for (const Program& program : represented.programs) {
+    memory.push_back(transfer_space(program, receives).total());
+  }
+  return memory;
+}
+
+std::string classes_text(const Represented& represented,
+                         const std::optional<std::vector<Bytes>>& for_transfers) {
   std::vector<std::vector<std::string>> rows = {
       {"devices", "the first", "tasks", "transfers", "memory", "on the host"}};
+  if (for_transfers) rows[0].push_back("for transfers");
   for (std::size_t c = 0; c < represented.classes.size(); ++c) {
     const Program& program = represented.programs[c];
     const ProgramSize size = size_of(program);
@@ -83,11 +105,13 @@ std::string classes_text(const Represented& represented) {
     rows.push_back({fmt::format("{}", represented.classes[c].size()),
                     fmt::format("{}", program.device.index()), fmt::format("{}", size.tasks),
                     fmt::format("{}", transfers), to_text(size.peak), to_text(size.host_peak)});
+    if (for_transfers) rows.back().push_back(to_text((*for_transfers)[c]));
   }
   return table_text(rows, 2);
 }
 
-nlohmann::ordered_json classes_json(const Represented& represented) {
+nlohmann::ordered_json classes_json(const Represented& represented,
+                                    const std::optional<std::vector<Bytes>>& for_transfers) {
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (std::size_t c = 0; c < represented.classes.size(); ++c) {
     const ProgramSize size = size_of(represented.programs[c]);
@@ -96,31 +120,35 @@ nlohmann::ordered_json classes_json(const Represented& represented) {
                        {"tasks", size.tasks},
                        {"peak_bytes", size.peak.value()},
                        {"host_peak_bytes", size.host_peak.value()}});
+    if (for_transfers) classes.back()["transfer_bytes"] = (*for_transfers)[c].value();
   }
   return classes;
 }
 
 }  // namespace
 
-void dry_run(const PlannedRun& run, const Session& session) {
+void dry_run(const PlannedRun& run, bool cuda, const Session& session) {
   const Represented represented = represent(run.model(), run.plan(), run.cluster());
-  const JointCheck joint = check_all(run, represented, session.quiet);
+  const CheckedPrograms checked = check_all(run, represented, session.quiet);
+  const JointCheck& joint = checked.joint;
+  const auto for_transfers = memory_for_transfers(represented, checked.receives, cuda);
   const Report predicted = play(represented, run.plan(), run.setting()).report;
   const std::size_t devices = devices_of(run.plan()).size();
   if (session.json) {
     return print_json({{"devices", devices},
-                       {"classes", classes_json(represented)},
+                       {"classes", classes_json(represented, for_transfers)},
                        {"groups", joint.group_count()},
                        {"transfers", joint.transfer_count()},
                        {"predicted_step_s", predicted.step.value()},
                        {"predicted_peak_bytes", predicted.fullest().peak.value()}});
   }
-  print_text(fmt::format(
-      "{} devices in {} classes of equal ones: all programs are lowered and checked,\n"
-      "{} transfers in {} groups match, and none waits for ever\n{}"
-      "predicted step {}, memory {}\n",
-      devices, represented.classes.size(), joint.transfer_count(), joint.group_count(),
-      classes_text(represented), to_text(predicted.step), to_text(predicted.fullest().peak)));
+  print_text(
+      fmt::format("{} devices in {} classes of equal ones: all programs are lowered and checked,\n"
+                  "{} transfers in {} groups match, and none waits for ever\n{}"
+                  "predicted step {}, memory {}\n",
+                  devices, represented.classes.size(), joint.transfer_count(), joint.group_count(),
+                  classes_text(represented, for_transfers), to_text(predicted.step),
+                  to_text(predicted.fullest().peak)));
 }
 
 }  // namespace meshwright

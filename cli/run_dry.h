@@ -5,7 +5,8 @@
 
 namespace meshwright {
 
-// Lowers and checks the programs of all devices, as many as the plan has, and prints what they are.
-void dry_run(const PlannedRun& run, const Session& session);
+// Lowers and checks the programs of all devices, as many as the plan has, and prints what they are;
+// with `cuda` also what GPUs need beside them for transfers.
+void dry_run(const PlannedRun& run, bool cuda, const Session& session);
 
 }  // namespace meshwright

@@ -19,6 +19,13 @@ Bytes largest_peak(const RunResult& result) {
   return most;
 }
 
+// Of the device that has most of it.
+Bytes largest_beside(const RunResult& result) {
+  Bytes most;
+  for (const BesideMemory& beside : result.beside) most = std::max(most, beside.used);
+  return most;
+}
+
 Seconds median_time(const RunResult& result) {
   std::vector<Seconds> times;
   for (const StepResult& step : result.steps) times.push_back(step.time);
@@ -47,6 +54,7 @@ nlohmann::ordered_json result_json(const PreparedRun& prepared, const RunResult&
                {"predicted_step_s", prepared.predicted.step.value()},
                {"peak_bytes", largest_peak(result).value()},
                {"predicted_peak_bytes", prepared.predicted.fullest().peak.value()},
+               {"beside_bytes", largest_beside(result).value()},
                {"predicted", report_json(prepared.predicted)},
                {"measured", report_json(measured)}});
   return json;
@@ -66,6 +74,10 @@ std::string result_text(const PreparedRun& prepared, const RunResult& result,
   if (scales_loss(prepared)) {
     text += fmt::format("loss scale {}, {} steps skipped\n", result.steps.back().loss_scale,
                         skipped_steps(result));
+  }
+  if (const Bytes beside = largest_beside(result); beside > Bytes(0)) {
+    text += fmt::format("beside the plan's memory {} for copies of what is sent and libraries\n",
+                        to_text(beside));
   }
   return text + comparison_text(prepared.predicted, measured);
 }

@@ -60,7 +60,9 @@ SelfCheck memory_check(const std::string& name, const std::vector<Program>& prog
                        const RunResult& result) {
   SelfCheck check{.part = "memory", .name = name};
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    const Bytes planned = lay_out_arena(programs[i]).peak, used = result.peaks[i];
+    const BesideMemory& beside = result.beside[i];
+    const Bytes planned = lay_out_arena(programs[i]).peak + beside.planned;
+    const Bytes used = result.peaks[i] + beside.used;
     if (planned == used) continue;
     check.problem =
         fmt::format("device {}: {} planned, {} used", i, to_text(planned), to_text(used));
@@ -83,22 +85,24 @@ class TrainingChecks {
         for (const std::string& plan : plans_for(devices_.count))
           train(model, losses, precision, plan);
       }
-      if (devices_.kind == "cuda") train_delayed(model, losses);
+      if (devices_.kind == "cuda") train_otherwise(model, losses);
     }
     return std::move(checks_);
   }
 
  private:
-  // Lanes that are held up at random give the same losses.
-  void train_delayed(const std::string& model, const std::vector<double>& losses) {
-    const std::string plan = plans_for(devices_.count).back();
+  // Lanes that are held up at random give the same losses, and so do steps as graphs.
+  void train_otherwise(const std::string& model, const std::vector<double>& losses) {
+    const Precision precision = devices_.precisions.front();
+    const auto plans = plans_for(devices_.count);
     for (const std::uint32_t seed : {1u, 2u}) {
-      train(model, losses, devices_.precisions.front(), plan, seed);
+      train(model, losses, precision, plans.back(), {.delays = seed});
     }
+    for (const std::string& plan : plans) train(model, losses, precision, plan, {.graphs = true});
   }
 
   void train(const std::string& model, const std::vector<double>& losses, Precision precision,
-             const std::string& plan, std::optional<std::uint32_t> delays = {}) {
+             const std::string& plan, const CudaRunOptions& cuda = {}) {
     RunCommandOptions options;
     options.plan.model = (session_.data / "selftest" / (model + ".json")).string();
     options.plan.plan = plan;
@@ -107,10 +111,11 @@ class TrainingChecks {
     options.plan.precision = std::string(to_text(precision));
     options.device = devices_.kind;
     options.steps = static_cast<std::int64_t>(losses.size());
-    options.delays = delays;
+    options.cuda = cuda;
     const std::string name =
-        fmt::format("{}, {}, {}{}", model, plan, to_text(precision),
-                    delays ? fmt::format(", held up by seed {}", *delays) : "");
+        fmt::format("{}, {}, {}{}{}", model, plan, to_text(precision),
+                    cuda.delays ? fmt::format(", held up by seed {}", *cuda.delays) : "",
+                    cuda.graphs ? ", by graphs" : "");
     SelfCheck check{.part = "training", .name = name, .limit = limit_of(precision)};
     std::optional<SelfCheck> memory;
     try {

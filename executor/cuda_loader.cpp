@@ -59,12 +59,12 @@ std::unique_ptr<BenchmarkTarget> load_cuda_target(std::span<const std::filesyste
 
 DeviceMaker cuda_devices(std::span<const std::filesystem::path> folders, const std::string& version,
                          const std::vector<DeviceId>& devices, std::function<Seconds()> clock,
-                         std::optional<std::uint32_t> delays) {
+                         CudaRunOptions options) {
   const auto make = cuda_function<CudaDeviceFunction>(folders, kCudaDeviceFunction);
   return [=](const Program& program, Transport& transport) {
     const std::size_t gpu = gpu_of(program.device, transport, devices);
     return std::unique_ptr<Device>(
-        make({version, program, transport, devices, gpu, clock, delays}));
+        make({version, program, transport, devices, gpu, clock, options}));
   };
 }
 

@@ -20,10 +20,9 @@ std::unique_ptr<BenchmarkTarget> load_cuda_target(std::span<const std::filesyste
 
 // GPUs for the devices of a plan, by the same library: one for each that runs in this process, of
 // those that it sees the next one that no device before it on this machine has. `clock` is the same
-// for all of them. With `delays` lanes are held up now and then, drawn by this seed. Making one
-// throws as above, and says which device has no GPU.
+// for all of them. Making one throws as above, and says which device has no GPU.
 DeviceMaker cuda_devices(std::span<const std::filesystem::path> folders, const std::string& version,
                          const std::vector<DeviceId>& devices, std::function<Seconds()> clock,
-                         std::optional<std::uint32_t> delays = {});
+                         CudaRunOptions options = {});
 
 }  // namespace meshwright

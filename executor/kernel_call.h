@@ -101,6 +101,8 @@ struct KernelCall {
   // What the operand Kernel::counts holds, row-major, where operands are counted and who calls
   // knows.
   std::span<const std::int64_t> counts = {};
+  // Where it is 0 when the kernel's turn comes, the kernel does nothing. Null: it runs.
+  const std::int32_t* predicate = nullptr;
 
   std::size_t operand_count() const { return kernel.operands.size(); }
   const Operand& operand(std::size_t i) const { return kernel.operands[i]; }

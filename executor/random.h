@@ -37,11 +37,14 @@ constexpr RandomKey random_key(std::uint64_t seed, std::string_view name) {
   const std::uint64_t start = mix_bits(mix_bits(seed + kGoldenRatio) ^ name_hash(name));
   return {start, mix_bits(start + kGoldenRatio)};
 }
-constexpr RandomKey random_key(std::uint64_t seed, std::string_view name, std::int64_t step) {
-  const RandomKey run = random_key(seed, name);
+// What belongs to one step of a run.
+MESHWRIGHT_HD constexpr RandomKey key_in_step(RandomKey run, std::int64_t step) {
   const auto count = static_cast<std::uint64_t>(step) + 1;
   const std::uint64_t start = mix_bits(run.start ^ mix_bits(run.tweak + count * kGoldenRatio));
   return {start, mix_bits(start + kGoldenRatio)};
+}
+constexpr RandomKey random_key(std::uint64_t seed, std::string_view name, std::int64_t step) {
+  return key_in_step(random_key(seed, name), step);
 }
 
 // The key's own member of the splitmix64 sequence, mixed once more so that two keys do not give

@@ -42,12 +42,14 @@ void StepResults::conclude(std::int64_t step) {
   unfinished_.erase(step);
   StepResult result;
   result_.peaks.clear();
+  result_.beside.clear();
   for (const StepRecord& record : records) {
     if (record.loss) result.loss = *record.loss;
     if (!result.gradient_norm) result.gradient_norm = record.gradient_norm;
     result.loss_scale = record.loss_scale;
     result.skipped = record.skipped;
     result_.peaks.push_back(record.peak);
+    result_.beside.push_back(record.beside);
   }
   result_.timeline = joined_timeline(records);
   result.time = result_.timeline.step;

@@ -24,8 +24,9 @@ struct RunResult {
   std::vector<StepResult> steps;
   Timeline timeline;         // of the last step, measured
   std::vector<Bytes> peaks;  // by program
-  GlobalTensors weights;     // after the last step, if asked for
-  GlobalTensors gradients;   // of the last step before clipping, if asked for
+  std::vector<BesideMemory> beside;
+  GlobalTensors weights;    // after the last step, if asked for
+  GlobalTensors gradients;  // of the last step before clipping, if asked for
 };
 
 // Called after each step.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <thread>
@@ -13,12 +12,8 @@
 #include "costmodel/base/input_error.h"
 #include "executor/device_error.h"
 #include "executor/element_numbers.h"
-#include "executor/finite.h"
 #include "executor/load_input.h"
-#include "executor/loss_scaler.h"
-#include "executor/numerical_error.h"
 #include "executor/waits_across.h"
-#include "executor/weight_shards.h"
 
 namespace meshwright {
 namespace {
@@ -45,6 +40,18 @@ ByTask kept_buffers(const Program& program, bool gradients) {
     }
   }
   return kept;
+}
+
+// Where the host looks at the loss and the norm of all gradients, before weights change.
+std::vector<std::size_t> stretch_ends(const Program& program) {
+  std::vector<std::size_t> ends;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const Task& task = program.tasks[t];
+    if (task.kind != TaskKind::Kernel) continue;
+    if (program.kernel(task).kind == KernelKind::ClipFactor) ends.push_back(t + 1);
+  }
+  if (ends.empty() || ends.back() != program.tasks.size()) ends.push_back(program.tasks.size());
+  return ends;
 }
 
 std::string task_text(const Program& program, const Task& task) {
@@ -83,16 +90,35 @@ Worker::Worker(const Program& program, Device& device, const DataSource& data,
       dying_(program.tasks.size()),
       waits_(waits_across(program, buffers_.arena(Space::Device), buffers_.arena(Space::Host),
                           options.overlap ? two_sides(program) : lane_sides(program))),
-      kept_(kept_buffers(program, options.keep_gradients)) {
+      kept_(kept_buffers(program, options.keep_gradients)),
+      stretch_ends_(stretch_ends(program)) {
   const auto lives = lifetimes_of(program);
   for (std::size_t b = 0; b < lives.size(); ++b) {
     if (!lives[b] || program.buffers[b].persistent) continue;
     born_[lives[b]->first].push_back(BufferId(b));
     dying_[lives[b]->last].push_back(BufferId(b));
   }
+  for (const auto& buffers : kept_) {
+    for (const BufferId id : buffers) fetched_[id].resize(buffers_.memory_of(id).size());
+  }
+  prepare_kernels();
+  beside_ = device.beside();
 } catch (const DeviceError& error) {
   throw DeviceError(
       fmt::format("device {}, before the first step: {}", program.device.index(), error.what()));
+}
+
+// Kernels whose rows are counted are known only when they run.
+void Worker::prepare_kernels() {
+  const StepSettings settings;
+  for (const Task& task : program_.tasks) {
+    if (task.kind != TaskKind::Kernel) continue;
+    const Kernel& kernel = program_.kernel(task);
+    if (kernel.kind == KernelKind::Load || kernel.counts) continue;
+    const auto operands = program_.operands_of(task).first(kernel.operands.size());
+    device_.prepare(task.lane,
+                    {kernel, starts_of(buffers_, operands), settings, batch_row_of(task)});
+  }
 }
 
 void Worker::name_errors(const std::string& when, const std::function<void()>& work) const {
@@ -102,36 +128,6 @@ void Worker::name_errors(const std::string& when, const std::function<void()>& w
     throw DeviceError(
         fmt::format("device {}, {}: {}", program_.device.index(), when, error.what()));
   }
-}
-
-void Worker::initialize(const Initializer& initializer) {
-  name_errors("before the first step", [&] { write_weights(initializer); });
-}
-
-void Worker::write_weights(const Initializer& initializer) {
-  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
-    if (program_.buffers[b].persistent) buffers_.fill(BufferId(b), 0, kComputeLane);
-  }
-  // By the buffer they are in, and with the element of the bucket that is its first.
-  std::map<BufferId, std::vector<std::pair<const WeightShard*, std::int64_t>>> shards;
-  for (const WeightShard& shard : program_.weights) {
-    shards[shard.weight].emplace_back(&shard, shard.weight_first);
-    if (shard.master) shards[*shard.master].emplace_back(&shard, shard.master_first);
-  }
-  for (const auto& [id, in_buffer] : shards) {
-    const Buffer& buffer = program_.buffers[id.index()];
-    std::vector<std::byte> bytes(buffers_.memory_of(id).size());
-    for (const auto& [shard, first] : in_buffer) {
-      const WeightValues values = initializer(shard->name, global_shape(*shard));
-      for_each_element(*shard, [&, first = first](std::int64_t local, std::int64_t global) {
-        const std::int64_t at = local - first;
-        if (at < 0 || at >= buffer.count) return;
-        set_number(bytes, at, values(global), buffer.element, program_.precision);
-      });
-    }
-    device_.write(kComputeLane, bytes, buffers_.start_of(id));
-  }
-  device_.finish();
 }
 
 StepRecord Worker::run_step(const StepSettings& settings) {
@@ -151,12 +147,16 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   if (options_.overlap) {
     run_overlapped(settings, record);
   } else {
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) run_and_record(t, settings, record);
+    run_stretches(settings, record);
   }
   // What a lane was given last may fail only now.
   name_errors(fmt::format("step {}, at its end", settings.step), [&] { device_.finish(); });
   take_times(record);
+  record.beside = {beside_, device_.beside()};
   assert(record.peak == buffers_.arena(Space::Device).peak);
+  for (const auto& [id, bytes] : fetched_) {
+    values_[id] = numbers_of(bytes, program_.buffers[id.index()].element, program_.precision);
+  }
   const auto kept = [&](std::optional<BufferId> id, std::size_t i) -> std::optional<double> {
     const auto values = id ? values_.find(*id) : values_.end();
     return values == values_.end() ? std::nullopt : std::optional(values->second[i]);
@@ -165,6 +165,37 @@ StepRecord Worker::run_step(const StepSettings& settings) {
   record.skipped = kept(program_.finite, 0) == 0.0;
   if (!record.skipped) record.gradient_norm = kept(program_.clip, 1);
   return record;
+}
+
+void Worker::run_stretches(const StepSettings& settings, StepRecord& record) {
+  for (std::size_t s = 0, task = 0; s < stretch_ends_.size(); ++s) {
+    const std::size_t first = task, end = stretch_ends_[s];
+    StretchMode mode = StretchMode::Run;
+    if (!watching_) {
+      name_errors(fmt::format("step {}, before task {}", settings.step, first),
+                  [&] { mode = device_.begin_stretch(s, settings); });
+    }
+    for (; task < end; ++task) {
+      mode == StretchMode::Repeat ? repeat_task(task, settings, record)
+                                  : run_and_record(task, settings, record, mode);
+    }
+    if (mode == StretchMode::Run) continue;
+    name_errors(fmt::format("step {}, tasks {} to {}", settings.step, first, end - 1),
+                [&] { device_.end_stretch(); });
+    if (s + 1 == stretch_ends_.size()) continue;
+    check_loss_by(end, settings);
+    check_norm(kComputeLane, settings);
+  }
+}
+
+// What the device is told again of a task that it has kept.
+void Worker::repeat_task(std::size_t task, const StepSettings& settings, StepRecord& record) {
+  start_lives(task, record, StretchMode::Repeat);
+  const Task& repeated = program_.tasks[task];
+  if (repeated.kind == TaskKind::Kernel && program_.kernel(repeated).kind == KernelKind::Load) {
+    run_kernel(repeated, settings);
+  }
+  end_lives(task, StretchMode::Repeat);
 }
 
 // A task is done when its side has come further than it.
@@ -215,7 +246,7 @@ void Worker::run_side(bool beside, const StepSettings& settings, StepRecord& rec
         if (!sides.wait_for(!beside, wait)) return;
       }
       if (sides.failed) return;
-      run_and_record(t, settings, record);
+      run_and_record(t, settings, record, StretchMode::Run);
       sides.finish(beside, t);
     }
   } catch (...) {
@@ -225,19 +256,20 @@ void Worker::run_side(bool beside, const StepSettings& settings, StepRecord& rec
   }
 }
 
-void Worker::run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record) {
+void Worker::run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record,
+                            StretchMode mode) {
   if (options_.place != nullptr) options_.place->task = task;
   const LaneId lane = program_.tasks[task].lane;
   try {
     if (!options_.overlap) {
       for (const std::size_t wait : waits_[task]) device_.wait(lane, wait);
     }
-    start_lives(task, record);
+    start_lives(task, record, mode);
     device_.begin(lane, task);
     run_task(program_.tasks[task], settings);
     device_.record(lane, task);
-    check_numbers(program_.tasks[task], settings);
-    end_lives(task);
+    if (mode == StretchMode::Run) check_task(program_.tasks[task], settings);
+    end_lives(task, mode);
   } catch (const DeviceError& error) {
     throw DeviceError(fmt::format("device {}, step {}, task {} ({}): {}", program_.device.index(),
                                   settings.step, task, task_text(program_, program_.tasks[task]),
@@ -245,21 +277,26 @@ void Worker::run_and_record(std::size_t task, const StepSettings& settings, Step
   }
 }
 
-void Worker::start_lives(std::size_t task, StepRecord& record) {
+void Worker::start_lives(std::size_t task, StepRecord& record, StretchMode mode) {
   if (born_[task].empty()) return;
   const std::lock_guard lock(mutex_);
   for (const BufferId id : born_[task]) {
     use_memory(id, record);
-    if (id == program_.loss) buffers_.fill(id, 0, program_.tasks[task].lane);
+    if (id == program_.loss && mode != StretchMode::Repeat)
+      buffers_.fill(id, 0, program_.tasks[task].lane);
   }
   held_.push_back({task, false, live_});
 }
 
-void Worker::end_lives(std::size_t task) {
+void Worker::end_lives(std::size_t task, StretchMode mode) {
   if (kept_[task].empty() && dying_[task].empty()) return;
   const LaneId lane = program_.tasks[task].lane;
   const std::lock_guard lock(mutex_);
-  for (const BufferId id : kept_[task]) values_[id] = buffers_.numbers_in(id, lane);
+  if (mode != StretchMode::Repeat) {
+    for (const BufferId id : kept_[task]) {
+      device_.fetch(lane, buffers_.start_of(id), fetched_.at(id));
+    }
+  }
   if (dying_[task].empty()) return;
   for (const BufferId id : dying_[task]) {
     free_memory(id);
@@ -325,113 +362,34 @@ void Worker::run_task(const Task& task, const StepSettings& settings) const {
   device_.transfer(task.lane, row_counts_.counted(task.lane, transfer, operands), starts);
 }
 
+std::int64_t Worker::batch_row_of(const Task& task) const {
+  return program_.batch.first_row + task.microbatch.value_or(0) * program_.batch.micro_batch;
+}
+
 void Worker::run_kernel(const Task& task, const StepSettings& settings) const {
   auto operands = program_.operands_of(task);
+  const std::int32_t* predicate = nullptr;
   if (task.has_predicate) {
-    if (buffers_.number_in(operands.back(), 0, task.lane) == 0) return;
+    predicate = reinterpret_cast<const std::int32_t*>(buffers_.start_of(operands.back()));
     operands = operands.first(operands.size() - 1);
   }
   const Kernel& kernel = program_.kernel(task);
-  const std::int64_t row =
-      program_.batch.first_row + task.microbatch.value_or(0) * program_.batch.micro_batch;
+  const std::int64_t row = batch_row_of(task);
   if (kernel.kind == KernelKind::Load) {
     return load_input(device_, task.lane, data_, kernel, buffers_.start_of(operands[0]),
                       settings.step, row);
   }
   const std::vector<std::byte*> starts = starts_of(buffers_, operands);
   if (!kernel.counts) {
-    return device_.launch(task.lane, {kernel, starts, settings, row});
+    return device_.launch(task.lane, {.kernel = kernel,
+                                      .buffers = starts,
+                                      .settings = settings,
+                                      .batch_row = row,
+                                      .predicate = predicate});
   }
   const auto counts = row_counts_.counts_of(task.lane, kernel, operands);
   const Kernel known = row_counts_.counted(kernel, counts, operands);
-  device_.launch(task.lane, {known, starts, settings, row, counts});
-}
-
-void Worker::check_numbers(const Task& task, const StepSettings& settings) const {
-  if (task.kind != TaskKind::Kernel) return;
-  if (watching_) find_cause(task, settings.step);
-  const KernelKind kind = program_.kernel(task).kind;
-  const auto check = [&](BufferId id, std::size_t i, std::string_view what) {
-    const double number = buffers_.number_in(id, i, task.lane);
-    if (std::isfinite(number)) return;
-    throw NumericalError(fmt::format("step {}, device {}: the {} is {}", settings.step,
-                                     program_.device.index(), what, number));
-  };
-  if (kind == KernelKind::Loss && program_.kernel(task).phase == Phase::Forward) {
-    check(*program_.loss, 0, "loss");
-  }
-  const bool may_skip = program_.finite && settings.loss_scale > kLeastLossScale;
-  if (kind == KernelKind::ClipFactor && !may_skip) {
-    check(*program_.clip, 1, "norm of all gradients");
-  }
-}
-
-// Nothing to blame a kernel for if it was given such numbers.
-void Worker::find_cause(const Task& task, std::int64_t step) const {
-  const Kernel& kernel = program_.kernel(task);
-  const auto operands = program_.operands_of(task);
-  const auto finite = [&](bool written) {
-    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-      const Operand& operand = kernel.operands[i];
-      if (operand.written != written) continue;
-      const auto bytes = buffers_.bytes_in(operands[i], task.lane);
-      if (!is_finite(operand, bytes.data(), program_.precision)) return false;
-    }
-    return true;
-  };
-  if (finite(true) || !finite(false)) return;
-  throw NumericalError(fmt::format(
-      "step {}, device {}: {} ({}, {}) gave numbers that are not finite from ones that are; the "
-      "weights are those before the step. A smaller learning rate may help",
-      step, program_.device.index(), kernel.name.empty() ? "a kernel" : printable(kernel.name),
-      to_text(kernel.kind), to_text(kernel.phase)));
-}
-
-void Worker::explain_step(const StepSettings& settings) {
-  watching_ = true;
-  for (const WeightShard& shard : program_.weights) {
-    const auto values = buffers_.numbers_in(shard.weight, kComputeLane);
-    for_each_element(shard, [&](std::int64_t local, std::int64_t) {
-      const auto at = static_cast<std::size_t>(local - shard.weight_first);
-      if (at >= values.size() || std::isfinite(values[at])) return;
-      throw NumericalError(
-          fmt::format("step {}, device {}: the weight {} is not finite when the step begins",
-                      settings.step, program_.device.index(), printable(shard.name)));
-    });
-  }
-  run_step(settings);
-  throw std::logic_error("a step gave other numbers when it was run again");
-}
-
-void Worker::put_weights(GlobalTensors& tensors) const {
-  std::map<BufferId, std::vector<double>> values;
-  for (const WeightShard& shard : program_.weights) {
-    const BufferId held = shard.master.value_or(shard.weight);
-    std::vector<double>& buffer = values[held];
-    if (buffer.empty()) buffer = buffers_.numbers_in(held, kComputeLane);
-    put_shard(shard, {buffer, shard.master ? shard.master_first : shard.weight_first}, nullptr,
-              tensors);
-  }
-}
-
-void Worker::put_gradients(GlobalTensors& tensors) const {
-  struct Unscaled {
-    std::vector<double> numbers;
-    std::vector<bool> valid;
-  };
-  std::map<BufferId, Unscaled> buffers;
-  for (const WeightShard& shard : program_.weights) {
-    if (!shard.gradient) continue;
-    const auto values = values_.find(*shard.gradient);
-    if (values == values_.end()) continue;
-    const auto [entry, added] = buffers.try_emplace(*shard.gradient);
-    auto& [numbers, valid] = entry->second;
-    if (added) {
-      valid = final_elements(program_, *shard.gradient);
-      for (const double number : values->second) numbers.push_back(number / loss_scale_);
-    }
-    put_shard(shard, {numbers, shard.gradient_first}, &valid, tensors);
-  }
+  device_.launch(task.lane, {known, starts, settings, row, counts, predicate});
 }
 
 }  // namespace meshwright

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "executor/counted_rows.h"
@@ -36,6 +37,13 @@ struct WorkerOptions {
   RunPlace* place = nullptr;  // where it is, if anybody wants to know; must outlive the worker
 };
 
+// What a device takes beside what is laid out for the program.
+struct BesideMemory {
+  Bytes planned;  // before the first step
+  Bytes used;     // after a step
+  friend bool operator==(const BesideMemory&, const BesideMemory&) = default;
+};
+
 // What one device knows after a step.
 struct StepRecord {
   std::optional<double> loss;           // the mean over the global batch
@@ -44,6 +52,7 @@ struct StepRecord {
   bool skipped = false;     // gradients overflowed, and weights are as before
   DeviceTimeline timeline;  // in the clock's time
   Bytes peak;
+  BesideMemory beside;
 };
 
 // Runs the program of one device in list order, in memory laid out before. Program, device and data
@@ -78,15 +87,24 @@ class Worker {
   // Adds the device, and when it was, to what a device throws that does no task.
   void name_errors(const std::string& when, const std::function<void()>& work) const;
   void write_weights(const Initializer& initializer);
+  void prepare_kernels();
+  void run_stretches(const StepSettings& settings, StepRecord& record);
+  void repeat_task(std::size_t task, const StepSettings& settings, StepRecord& record);
   void run_overlapped(const StepSettings& settings, StepRecord& record);
   void run_side(bool beside, const StepSettings& settings, StepRecord& record, Sides& sides);
-  void run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record);
+  void run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record,
+                      StretchMode mode);
   void run_task(const Task& task, const StepSettings& settings) const;
   void run_kernel(const Task& task, const StepSettings& settings) const;
-  void check_numbers(const Task& task, const StepSettings& settings) const;
+  std::int64_t batch_row_of(const Task& task) const;
+  void check_task(const Task& task, const StepSettings& settings) const;
+  void check_loss(LaneId lane, const StepSettings& settings) const;
+  void check_norm(LaneId lane, const StepSettings& settings) const;
+  void check_loss_by(std::size_t end, const StepSettings& settings) const;
+  void check_number(double number, std::string_view what, std::int64_t step) const;
   void find_cause(const Task& task, std::int64_t step) const;
-  void start_lives(std::size_t task, StepRecord& record);
-  void end_lives(std::size_t task);
+  void start_lives(std::size_t task, StepRecord& record, StretchMode mode);
+  void end_lives(std::size_t task, StretchMode mode);
   void use_memory(BufferId id, StepRecord& record);
   void free_memory(BufferId id);
   void take_times(StepRecord& record) const;
@@ -101,10 +119,13 @@ class Worker {
   std::vector<std::vector<BufferId>> born_, dying_;  // by task, buffers that do not persist
   std::vector<std::vector<std::size_t>> waits_;      // by task, for tasks of other lanes or sides
   std::vector<std::vector<BufferId>> kept_;  // by task, buffers to read after their last use
+  std::vector<std::size_t> stretch_ends_;    // the tasks after the last ones of stretches
+  Bytes beside_;                             // that the device had taken before the first step
   std::mutex mutex_;  // guards what follows, and the record of a step, where transfers overlap
-  std::map<BufferId, std::vector<double>> values_;  // of the kept buffers
-  double loss_scale_ = 1;                           // of the step they are of
-  std::vector<HeldMemory> held_;                    // of the step
+  std::map<BufferId, std::vector<std::byte>> fetched_;  // of the kept buffers
+  std::map<BufferId, std::vector<double>> values_;      // the same after the step
+  double loss_scale_ = 1;                               // of the step they are of
+  std::vector<HeldMemory> held_;                        // of the step
   ComponentBytes live_;
   Bytes live_on_host_;
 };

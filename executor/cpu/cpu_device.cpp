@@ -51,7 +51,9 @@ void CpuDevice::copy(LaneId, std::span<const std::byte> from, std::byte* to) {
   std::memcpy(to, from.data(), from.size());
 }
 
-void CpuDevice::launch(LaneId, const KernelCall& call) { run_kernel(call, precision_); }
+void CpuDevice::launch(LaneId, const KernelCall& call) {
+  if (call.predicate == nullptr || *call.predicate != 0) run_kernel(call, precision_);
+}
 
 void CpuDevice::transfer(LaneId, const Transfer& transfer, std::span<std::byte* const> buffers) {
   transport_->run(transfer, precision_, buffers);

@@ -18,16 +18,23 @@ class CpuDevice : public Device {
   CpuDevice(const Program& program, Transport& transport, RunClock clock);
 
   std::byte* allocate(Space space, Bytes size) override;
+  Bytes beside() const override { return {}; }
   void fill(LaneId lane, std::span<std::byte> memory, unsigned char byte) override;
   void write(LaneId lane, std::span<const std::byte> from, std::byte* to) override;
   void read(LaneId lane, const std::byte* from, std::span<std::byte> to) override;
   void copy(LaneId lane, std::span<const std::byte> from, std::byte* to) override;
+  void fetch(LaneId lane, const std::byte* from, std::span<std::byte> to) override {
+    read(lane, from, to);
+  }
+  void prepare(LaneId, const KernelCall&) override {}
   void launch(LaneId lane, const KernelCall& call) override;
   void transfer(LaneId lane, const Transfer& transfer,
                 std::span<std::byte* const> buffers) override;
   void begin(LaneId lane, std::size_t task) override;
   void record(LaneId lane, std::size_t task) override;
   void wait(LaneId, std::size_t) override {}
+  StretchMode begin_stretch(std::size_t, const StepSettings&) override { return StretchMode::Run; }
+  void end_stretch() override {}
   void finish() override {}
   TaskSpan span(std::size_t task) const override { return spans_[task]; }
   void give_up(const std::string& reason) override { transport_->give_up(reason); }

@@ -17,8 +17,12 @@ class AttentionLibrary {
   virtual ~AttentionLibrary() = default;
   // False: not of the kind above, or cuDNN has none on this device.
   virtual bool has(const KernelCall& call, Precision precision) = 0;
+  // Takes the memory that its launches need beside the call's buffers, where it has it.
+  virtual bool prepare(const KernelCall& call, Precision precision) = 0;
   // The call's buffers are device memory. False: it has none such.
   virtual bool launch(const KernelCall& call, Precision precision) = 0;
+  // All that it has taken.
+  virtual std::size_t bytes() const = 0;
   // Its name and version, for the profile; empty: there is none.
   virtual std::string name() const = 0;
 };

@@ -38,7 +38,7 @@ struct AttentionRules {
   bool causal = true, alibi = false, has_window = false;
   std::int64_t window = 0;
   double scale = 1, dropout = 0;
-  RandomKey key;
+  StepKey key;
   std::int64_t batch_row = 0, first_head = 0, all_heads = 1;
   PlaceRanges queries, keys;
 
@@ -59,7 +59,8 @@ struct AttentionRules {
     if (!(dropout > 0)) return 1;
     const std::int64_t row =
         ((batch_row + batch) * all_heads + first_head + head) * queries.whole + query;
-    return dropout_factor(key, static_cast<std::uint64_t>(row * keys.whole + key_place), dropout);
+    return dropout_factor(key.now(), static_cast<std::uint64_t>(row * keys.whole + key_place),
+                          dropout);
   }
 };
 

@@ -19,6 +19,10 @@ std::vector<Real> rope_angles(const RopeAttributes& rope,
   return angles;
 }
 
+inline StepKey step_key(const KernelCall& call, const StepNumbers* numbers) {
+  return {random_key(call.settings.seed, call.kernel.name), numbers};
+}
+
 template <class Real>
 std::string rope_key(const RopeAttributes& rope, const std::vector<ShardRange>& positions) {
   std::string key = "rope " + rope.scaling + " " + std::to_string(sizeof(Real));
@@ -34,7 +38,8 @@ std::string rope_key(const RopeAttributes& rope, const std::vector<ShardRange>& 
 }
 
 template <class Stored>
-AttentionOperands<Stored> attention_operands(const KernelCall& call, CallViews<Stored>& views) {
+AttentionOperands<Stored> attention_operands(const KernelCall& call, CallViews<Stored>& views,
+                                             const StepNumbers* numbers) {
   const auto& given = call.attributes<AttentionAttributes>();
   const auto& place = call.kernel.place;
   AttentionRules rules{.causal = given.causal,
@@ -43,7 +48,7 @@ AttentionOperands<Stored> attention_operands(const KernelCall& call, CallViews<S
                        .window = given.window.value_or(0),
                        .scale = given.scale,
                        .dropout = given.dropout,
-                       .key = random_key(call.settings.seed, call.kernel.name, call.settings.step),
+                       .key = step_key(call, numbers),
                        .batch_row = call.batch_row,
                        .first_head = place[1].ranges[0].start,
                        .all_heads = place[1].size,

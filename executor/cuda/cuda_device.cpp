@@ -54,6 +54,17 @@ void check_kernels(const Program& program) {
   }
 }
 
+// A graph has the sizes that it was captured with.
+void check_fixed(const Program& program) {
+  const bool counted =
+      std::ranges::any_of(program.kernels, [](const Kernel& k) { return k.counts.has_value(); }) ||
+      std::ranges::any_of(program.transfers, [](const Transfer& t) { return t.rows.has_value(); });
+  if (!counted) return;
+  throw EnvironmentError(
+      "CUDA: rows of experts are counted in every step, and graphs need sizes that stay the same; "
+      "run it without --cuda-graphs");
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(const CudaDeviceRequest& request)
@@ -71,8 +82,14 @@ CudaDevice::CudaDevice(const CudaDeviceRequest& request)
     events_.push_back(std::make_unique<TaskEvents>());
   }
   // Each device has others.
-  if (request.delays) delays_.emplace(*request.delays + 1 + request.program.device.index());
+  if (request.options.delays)
+    delays_.emplace(*request.options.delays + 1 + request.program.device.index());
   kernels_ = std::make_unique<CudaKernels>(stream(LaneId(0)));
+  if (request.options.graphs) {
+    check_fixed(program_);
+    graphs_ = std::make_unique<StretchGraphs>(stream(LaneId(0)));
+    for (const auto& events : events_) events->done = std::make_unique<Event>();
+  }
   reconnect(request.transport);
   set_origin();
 }
@@ -80,6 +97,7 @@ CudaDevice::CudaDevice(const CudaDeviceRequest& request)
 // What waits for other devices is ended first, so that streams can be.
 CudaDevice::~CudaDevice() {
   cudaSetDevice(gpu_);
+  if (graphs_) graphs_->end_capture();
   transfers_.reset();
 }
 
@@ -87,6 +105,7 @@ void CudaDevice::set_current() const { check(cudaSetDevice(gpu_), "cudaSetDevice
 
 void CudaDevice::reconnect(Transport& transport) {
   set_current();
+  if (graphs_) graphs_->abandon();
   {
     const std::lock_guard lock(mutex_);
     transfers_ = std::make_unique<NcclTransfers>(program_);
@@ -120,6 +139,10 @@ std::byte* CudaDevice::allocate(Space space, Bytes size) {
                            : ", its GPU has " + to_text(Bytes(static_cast<std::int64_t>(free)))) +
                       ": " + refused.what());
   }
+}
+
+Bytes CudaDevice::beside() const {
+  return transfers_->space().total() + Bytes(static_cast<std::int64_t>(kernels_->bytes()));
 }
 
 bool CudaDevice::is_on_host(const std::byte* memory) const {
@@ -157,9 +180,12 @@ void CudaDevice::write(LaneId lane, std::span<const std::byte> from, std::byte* 
   set_current();
   for (std::size_t first = 0; first < from.size(); first += HostStaging::kMost) {
     const auto piece = from.subspan(first, std::min(HostStaging::kMost, from.size() - first));
-    if (staging_.is_large()) drain();
-    std::byte* const staged = staging_.take(piece.size());
+    const bool in_stretch = graphs_ && graphs_->is_open();
+    if (!in_stretch && staging_.is_large()) drain();
+    std::byte* const staged =
+        in_stretch ? graphs_->input(piece.size()) : staging_.take(piece.size());
     std::memcpy(staged, piece.data(), piece.size());
+    if (in_stretch && graphs_->mode() == StretchMode::Repeat) continue;
     check(cudaMemcpyAsync(to + first, staged, piece.size(), cudaMemcpyDefault, stream(lane)),
           "cudaMemcpyAsync");
   }
@@ -178,13 +204,30 @@ void CudaDevice::read(LaneId lane, const std::byte* from, std::span<std::byte> t
   }
 }
 
+void CudaDevice::fetch(LaneId lane, const std::byte* from, std::span<std::byte> to) {
+  set_current();
+  for (std::size_t first = 0; first < to.size(); first += HostStaging::kMost) {
+    const auto piece = to.subspan(first, std::min(HostStaging::kMost, to.size() - first));
+    const bool in_stretch = graphs_ && graphs_->is_open();
+    std::byte* const staged = in_stretch ? graphs_->output(piece) : fetching_.take(piece.size());
+    if (!keeps()) fetched_.push_back({staged, piece});
+    check(cudaMemcpyAsync(staged, from + first, piece.size(), cudaMemcpyDefault, stream(lane)),
+          "cudaMemcpyAsync");
+  }
+}
+
+void CudaDevice::prepare(LaneId, const KernelCall& call) {
+  set_current();
+  kernels_->prepare(call, program_.precision);
+}
+
 void CudaDevice::copy(LaneId lane, std::span<const std::byte> from, std::byte* to) {
   set_current();
   check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream(lane)),
         "cudaMemcpyAsync");
 }
 
-void CudaDevice::launch(LaneId lane, const KernelCall& call) {
+void CudaDevice::launch([[maybe_unused]] LaneId lane, const KernelCall& call) {
   set_current();
   assert(lane == LaneId(0));
   if (kernels_->launch(call, program_.precision)) return;
@@ -215,23 +258,64 @@ void CudaDevice::hold_up(LaneId lane) {
 void CudaDevice::begin(LaneId lane, std::size_t task) {
   set_current();
   if (delays_) hold_up(lane);
-  events_[task]->start.record(stream(lane));
+  keeps() ? events_[task]->start.record_in_graph(stream(lane))
+          : events_[task]->start.record(stream(lane));
 }
 
 void CudaDevice::record(LaneId lane, std::size_t task) {
   set_current();
-  events_[task]->stop.record(stream(lane));
-  events_[task]->recorded = true;
+  TaskEvents& events = *events_[task];
+  if (keeps()) {
+    events.stop.record_in_graph(stream(lane));
+    events.done->record(stream(lane));
+    events.in_graph = true;
+    return graphs_->add_task(task);
+  }
+  events.stop.record(stream(lane));
+  events.recorded = true;
 }
 
+// A graph starts when the one before it is done, and so are tasks of that one.
 void CudaDevice::wait(LaneId lane, std::size_t task) {
   set_current();
-  check(cudaStreamWaitEvent(stream(lane), events_[task]->stop.get(), 0), "cudaStreamWaitEvent");
+  const TaskEvents& events = *events_[task];
+  if (keeps() && !events.in_graph) return;
+  check(cudaStreamWaitEvent(stream(lane), (keeps() ? *events.done : events.stop).get(), 0),
+        "cudaStreamWaitEvent");
+}
+
+std::vector<cudaStream_t> CudaDevice::streams_beside() const {
+  std::vector<cudaStream_t> streams = transfers_->send_streams();
+  for (std::size_t lane = 1; lane < streams_.size(); ++lane) {
+    streams.push_back(streams_[lane]->get());
+  }
+  return streams;
+}
+
+StretchMode CudaDevice::begin_stretch(std::size_t stretch, const StepSettings& settings) {
+  if (!graphs_) return StretchMode::Run;
+  set_current();
+  kernels_->place().numbers(settings);
+  return graphs_->begin(stretch, streams_beside());
+}
+
+void CudaDevice::end_stretch() {
+  set_current();
+  graphs_->launch();
+  wait_for(stream(LaneId(0)));
+  transfers_->forget_sends();
+  deliver(graphs_->fetched());
+  for (const std::size_t task : graphs_->tasks()) {
+    events_[task]->recorded = true;
+    events_[task]->in_graph = false;
+  }
+  graphs_->end();
 }
 
 void CudaDevice::drain() {
   for (const auto& lane : streams_) wait_for(lane->get());
   for (const cudaStream_t sends : transfers_->send_streams()) wait_for(sends);
+  transfers_->forget_sends();
   staging_.give_back();
 }
 
@@ -239,6 +323,10 @@ void CudaDevice::drain() {
 void CudaDevice::finish() {
   set_current();
   drain();
+  deliver(fetched_);
+  fetched_.clear();
+  fetching_.give_back();
+  if (graphs_) graphs_->end();
   for (std::size_t task = 0; task < events_.size(); ++task) {
     TaskEvents& events = *events_[task];
     if (!events.recorded) continue;

@@ -78,7 +78,8 @@ class RepeatedHeads {
   std::size_t bytes_ = 0;
 };
 
-bool shares_heads(const Kernel& kernel) {
+bool may_repeat_heads(const Kernel& kernel, Precision precision) {
+  if (precision != Precision::BF16 && precision != Precision::FP16) return false;
   const auto heads = [&](std::size_t i) { return kernel.operands[i].sizes[2]; };
   return heads(1) == heads(2) && heads(1) < heads(0) && !kernel.accumulate;
 }
@@ -89,15 +90,34 @@ CudaKernels::CudaKernels(cudaStream_t stream)
     : place_(stream), products_(place_), attention_(attention_library(stream)) {}
 
 bool CudaKernels::launch(const KernelCall& call, Precision precision) {
+  // Only updates of weights are skipped.
+  if (call.predicate != nullptr && call.kernel.kind != KernelKind::AdamW) return false;
   if (is_multiplied(call.kernel.kind)) return products_.launch(call, precision);
   if (call.kernel.kind == KernelKind::Attention && launch_attention(call, precision)) return true;
   return launch_work(call, precision, place_);
 }
 
+std::size_t CudaKernels::bytes() const {
+  return place_.bytes() + Products::kWorkspaceBytes + attention_->bytes();
+}
+
+void CudaKernels::prepare(const KernelCall& call, Precision precision) {
+  if (is_multiplied(call.kernel.kind)) return products_.prepare(call, precision);
+  const bool attends = call.kernel.kind == KernelKind::Attention;
+  if (attends && prepare_attention(call, precision)) return;
+  prepare_work(call, precision, place_);
+}
+
+bool CudaKernels::prepare_attention(const KernelCall& call, Precision precision) {
+  if (attention_->prepare(call, precision)) return true;
+  if (!may_repeat_heads(call.kernel, precision)) return false;
+  const RepeatedHeads repeated(call, place_);
+  return attention_->prepare(repeated.call(), precision);
+}
+
 bool CudaKernels::launch_attention(const KernelCall& call, Precision precision) {
   if (attention_->launch(call, precision)) return true;
-  if (precision != Precision::BF16 && precision != Precision::FP16) return false;
-  if (!shares_heads(call.kernel)) return false;
+  if (!may_repeat_heads(call.kernel, precision)) return false;
   const RepeatedHeads repeated(call, place_);
   if (!attention_->has(repeated.call(), precision)) return false;
   repeated.repeat();

@@ -16,11 +16,16 @@ class CudaKernels {
 
   // The call's buffers are device memory. False: there is no such kernel, and nothing was launched.
   bool launch(const KernelCall& call, Precision precision);
+  // Makes what launches of it will need beside the call's buffers.
+  void prepare(const KernelCall& call, Precision precision);
+  // All memory that it has taken.
+  std::size_t bytes() const;
   WorkPlace& place() { return place_; }
   // The library for attention, empty if there is none.
   std::string attention_name() const { return attention_->name(); }
 
  private:
+  bool prepare_attention(const KernelCall& call, Precision precision);
   bool launch_attention(const KernelCall& call, Precision precision);
 
   WorkPlace place_;

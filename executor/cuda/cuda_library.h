@@ -30,6 +30,12 @@ struct CudaCall {
   std::vector<std::int64_t> counts = {};  // as KernelCall has them
 };
 
+struct CudaRunOptions {
+  // Holds lanes up for a while now and then, drawn by this seed: what rests on luck shows.
+  std::optional<std::uint32_t> delays = {};
+  bool graphs = false;  // steps are captured once and launched from then on
+};
+
 // The GPU for one device of a plan. All must outlive it but the request itself.
 struct CudaDeviceRequest {
   std::string version;  // the program's
@@ -38,8 +44,7 @@ struct CudaDeviceRequest {
   std::vector<DeviceId> devices;   // of the plan
   std::size_t gpu = 0;             // of those that the process sees
   std::function<Seconds()> clock;  // the same for all devices of a run
-  // Holds lanes up for a while now and then, drawn by this seed: what rests on luck shows.
-  std::optional<std::uint32_t> delays = {};
+  CudaRunOptions options = {};
 };
 
 // The library's functions. Throw EnvironmentError, and DeviceError when a device fails.

@@ -139,6 +139,18 @@ inline unsigned threads_for(std::int64_t columns) {
   return static_cast<unsigned>((warps < 1 ? 1 : (warps < kWarps ? warps : kWarps)) * kWarp);
 }
 
+// On the device, from the first time on.
+template <class Make>
+auto kept_numbers(WorkPlace& place, const std::string& key, Make make) {
+  using Number = typename decltype(make())::value_type;
+  const void* kept = place.kept(key);
+  if (kept == nullptr) {
+    const auto numbers = make();
+    kept = place.keep(key, numbers.data(), numbers.size() * sizeof(Number));
+  }
+  return static_cast<const Number*>(kept);
+}
+
 // Gives the work to a stream.
 class Launcher {
  public:
@@ -169,15 +181,10 @@ class Launcher {
     launch(reduce_blocks<Work>, blocks, kThreads, place_.stream(), count, work, states);
     launch(reduce_rest<Work>, 1, kThreads, place_.stream(), static_cast<int>(blocks), work, states);
   }
+  const StepNumbers* numbers(const StepSettings& settings) { return place_.numbers(settings); }
   template <class Make>
   auto keep(const std::string& key, Make make) {
-    using Number = typename decltype(make())::value_type;
-    const void* kept = place_.kept(key);
-    if (kept == nullptr) {
-      const auto numbers = make();
-      kept = place_.keep(key, numbers.data(), numbers.size() * sizeof(Number));
-    }
-    return static_cast<const Number*>(kept);
+    return kept_numbers(place_, key, make);
   }
 
  private:
@@ -190,8 +197,10 @@ void fill(void* to, std::int64_t count, WorkPlace& place) {
       count, work::Fill<Stored>{static_cast<Stored*>(to), random_key(1, "benchmark")});
 }
 
-// Asks what a launcher would be given, and gives it nowhere.
+// Asks what a launcher would be given, and gives it nowhere: numbers that are kept it puts where
+// they will be, if it has a place.
 struct NoMachine {
+  WorkPlace* place = nullptr;
   template <class Work>
   void elements(std::int64_t, const Work&) {}
   template <class Work>
@@ -200,10 +209,13 @@ struct NoMachine {
   void columns(std::int64_t, const Work&) {}
   template <class Work>
   void reduce(std::int64_t, const Work&) {}
+  const StepNumbers* numbers(const StepSettings&) {
+    return place == nullptr ? nullptr : place->numbers();
+  }
   template <class Make>
-  auto keep(const std::string&, Make make) {
+  auto keep(const std::string& key, Make make) {
     using Number = typename decltype(make())::value_type;
-    return static_cast<const Number*>(nullptr);
+    return place == nullptr ? static_cast<const Number*>(nullptr) : kept_numbers(*place, key, make);
   }
 };
 
@@ -213,6 +225,11 @@ StoredWork stored_work() {
               [](const KernelCall& call) {
                 NoMachine nowhere;
                 return work::KernelWork<Stored, NoMachine>(call, nowhere).add();
+              },
+          .prepare =
+              [](const KernelCall& call, WorkPlace& place) {
+                NoMachine nowhere{&place};
+                work::KernelWork<Stored, NoMachine>(call, nowhere).add();
               },
           .launch =
               [](const KernelCall& call, WorkPlace& place) {

@@ -17,6 +17,10 @@ bool has_work(const KernelCall& call, Precision precision) {
   return work && work->has(call);
 }
 
+void prepare_work(const KernelCall& call, Precision precision, WorkPlace& place) {
+  if (const auto work = work_in(precision)) work->prepare(call, place);
+}
+
 bool launch_work(const KernelCall& call, Precision precision, WorkPlace& place) {
   const auto work = work_in(precision);
   return work && work->launch(call, place);

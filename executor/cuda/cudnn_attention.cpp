@@ -86,6 +86,12 @@ class CudnnLibrary : public AttentionLibrary {
   bool has(const KernelCall& call, Precision precision) override {
     return planned_for(call, precision) != nullptr;
   }
+  bool prepare(const KernelCall& call, Precision precision) override {
+    const PlannedAttention* const planned = planned_for(call, precision);
+    if (planned != nullptr) scratch_.at_least(needed_by(*planned));
+    return planned != nullptr;
+  }
+  std::size_t bytes() const override { return scratch_.bytes(); }
   bool launch(const KernelCall& call, Precision precision) override {
     PlannedAttention* const planned = planned_for(call, precision);
     if (planned == nullptr) return false;
@@ -134,23 +140,18 @@ class CudnnLibrary : public AttentionLibrary {
     return known->second.get();
   }
 
-  // Memory for what only cuDNN needs, as much as any of its plans.
-  std::byte* scratch(std::size_t bytes) {
-    if (bytes > scratch_bytes_) {
-      scratch_.reset();
-      scratch_ = std::make_unique<DeviceMemory>(bytes);
-      scratch_bytes_ = bytes;
-    }
-    return static_cast<std::byte*>(scratch_->data());
-  }
-
-  void run(const KernelCall& call, PlannedAttention& planned) {
-    const auto rounded = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
+  static std::size_t rounded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  // Memory for what only cuDNN needs.
+  static std::size_t needed_by(const PlannedAttention& planned) {
     std::size_t needed = rounded(static_cast<std::size_t>(planned.plan.workspace)) + 256;
     for (const GraphMemory& tensor : planned.graph.memory) {
       if (!tensor.operand) needed += rounded(bytes_of(tensor));
     }
-    std::byte* next = scratch(needed);
+    return needed;
+  }
+
+  void run(const KernelCall& call, PlannedAttention& planned) {
+    std::byte* next = scratch_.at_least(needed_by(planned));
     void* const workspace = next;
     next += rounded(static_cast<std::size_t>(planned.plan.workspace));
     std::vector<std::int64_t> ids;
@@ -185,8 +186,7 @@ class CudnnLibrary : public AttentionLibrary {
   cudaStream_t stream_;
   std::optional<CudnnHandle> handle_;
   std::map<std::string, std::unique_ptr<PlannedAttention>> known_;  // none: cuDNN has none such
-  std::unique_ptr<DeviceMemory> scratch_;
-  std::size_t scratch_bytes_ = 0;
+  GrowingMemory scratch_;                                           // for the plan that needs most
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <memory>
 
 #include "executor/cuda/status.h"
 
@@ -35,15 +36,23 @@ class DeviceMemory : public Owned<void*, cudaFree> {
   void* data() const { return get(); }
 };
 
-// The same for what `stream` does from now on, and others that wait for it. During a step: what is
-// given to streams after cudaMalloc may wait for all that was given before, and so a send for a
-// receive that waits for it.
-class StreamMemory : public Owned<void*, cudaFree> {
+// Memory that only the kernels of one stream use between their launches. It grows before they run:
+// a new piece waits for all that the device was given.
+class GrowingMemory {
  public:
-  StreamMemory(std::size_t bytes, cudaStream_t stream) {
-    check(cudaMallocAsync(place(), bytes, stream), "cudaMallocAsync");
+  std::byte* at_least(std::size_t bytes) {
+    if (!memory_ || bytes > bytes_) {
+      memory_.reset();
+      memory_ = std::make_unique<DeviceMemory>(bytes);
+      bytes_ = bytes;
+    }
+    return static_cast<std::byte*>(memory_->data());
   }
-  void* data() const { return get(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<DeviceMemory> memory_;
+  std::size_t bytes_ = 0;
 };
 
 // To a device; it is there when this returns. cudaMemcpy alone promises only that memory which is
@@ -74,6 +83,10 @@ class Event : public Owned<cudaEvent_t, cudaEventDestroy> {
   Event() { check(cudaEventCreate(place()), "cudaEventCreate"); }
   void record(cudaStream_t stream) const {
     check(cudaEventRecord(get(), stream), "cudaEventRecord");
+  }
+  // In a stream that is captured: the graph records it whenever it runs.
+  void record_in_graph(cudaStream_t stream) const {
+    check(cudaEventRecordWithFlags(get(), stream, cudaEventRecordExternal), "cudaEventRecord");
   }
   // From `start` to this one, both reached.
   double seconds_since(const Event& start) const {

@@ -3,6 +3,7 @@
 #include "executor/cuda/operand_view.h"
 #include "executor/math.h"
 #include "executor/random.h"
+#include "executor/step_numbers.h"
 
 // What kernels do with one element. Stored is what memory holds: double, float or a 16-bit number,
 // which is computed with in float. These are run by a GPU's threads, and by tests on a processor.
@@ -12,6 +13,13 @@ template <class Stored>
 using In = ElementsOf<const Stored>;
 template <class Stored>
 using Out = ElementsOf<Stored>;
+
+// The key of a kernel's random numbers in the step that runs.
+struct StepKey {
+  RandomKey run;
+  const StepNumbers* numbers = nullptr;
+  MESHWRIGHT_HD RandomKey now() const { return key_in_step(run, numbers->step); }
+};
 
 template <class Stored>
 struct Zero {
@@ -89,12 +97,13 @@ struct Scale {
 template <class Stored>
 struct Dropout {
   In<Stored> x, addend;
-  RandomKey key;
+  StepKey key;
   double probability;
   GlobalPlaces places;
   Out<Stored> y;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
-    const auto factor = static_cast<RealOf<Stored>>(dropout_factor(key, places[i], probability));
+    const auto factor =
+        static_cast<RealOf<Stored>>(dropout_factor(key.now(), places[i], probability));
     const RealOf<Stored> kept = load(x, i) * factor;
     store(y, i, addend ? load(addend, i) + kept : kept);
   }
@@ -183,10 +192,12 @@ struct AdamW {
   const double* factor;
   Stored* weight;
   State *m, *v, *master;  // no master: the weights are all there is
-  AdamWFactors factors;
+  const AdamWFactors* factors;
+  const std::int32_t* predicate;  // where it is 0, all stays as it is; null: nobody asks
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     using Real = RealOf<State>;
-    AdamWFactors scaled = factors;
+    if (predicate != nullptr && *predicate == 0) return;
+    AdamWFactors scaled = *factors;
     scaled.gradient = factor[0];
     Real w = master == nullptr ? static_cast<Real>(load(weight, i)) : load(master, i);
     Real m_i = load(m, i), v_i = load(v, i);

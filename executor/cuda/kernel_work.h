@@ -1,10 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
-#include "executor/adamw_factors.h"
 #include "executor/cuda/call_rules.h"
 #include "executor/cuda/reduce_work.h"
 
@@ -13,6 +11,7 @@
 //   rows(count, work)      work(team, row) for every row
 //   columns(count, work)   the sums of every column's parts
 //   reduce(count, work)    one state of all elements
+//   numbers(settings)      what the work reads of the step's settings
 //   keep(key, make)        numbers that the work can read, for as long as the
 //   machine is there: what
 //                          make() gives for the first of equal keys
@@ -66,6 +65,8 @@ class KernelWork {
   }
   const NormAttributes& norm() const { return attributes<NormAttributes>(); }
   Real shift() const { return gain_shift<Real>(norm()); }
+
+  const StepNumbers* numbers() { return machine_.numbers(call_.settings); }
 
   template <class Work>
   bool elements(std::int64_t count, const Work& work) {
@@ -121,17 +122,16 @@ class KernelWork {
                       LossSums<Stored>{v.in_rows(0), v.index(1), v.statistic(2), columns(0),
                                        call_.kernel.first_row, v.out_statistic(3)});
       case KernelKind::Loss:
-        return reduced(count(0),
-                       Loss<Real>{v.index(0), v.statistic(1), v.statistic(2),
-                                  call_.settings.label_share, v.template doubles<double>(3)});
+        return reduced(count(0), Loss<Real>{v.index(0), v.statistic(1), v.statistic(2), numbers(),
+                                            v.template doubles<double>(3)});
       case KernelKind::Embedding:
         return by_row(count(0), Embedding<Stored>{v.index(0), v.in_rows(1), rows(1), columns(1),
                                                   call_.kernel.first_row, v.out_rows(2)});
       case KernelKind::Attention:
-        return by_row(
-            count(0) / std::max<std::int64_t>(columns(0), 1),
-            AttentionForward<Stored>{attention_operands(call_, views_), v.template heads<Stored>(3),
-                                     v.template log_sums<Real>(4), call_.operand(1).sizes[1]});
+        return by_row(count(0) / std::max<std::int64_t>(columns(0), 1),
+                      AttentionForward<Stored>{
+                          attention_operands(call_, views_, numbers()), v.template heads<Stored>(3),
+                          v.template log_sums<Real>(4), call_.operand(1).sizes[1]});
       case KernelKind::Router:
         return add_router();
       case KernelKind::ExpertOrder:
@@ -192,10 +192,9 @@ class KernelWork {
                                               v.in_rows(3), v.whole_sums(4), v.addend_rows(),
                                               shift(), columns(0), v.out_rows(last())});
       case KernelKind::Loss:
-        return by_row(
-            rows(0), LossGradient<Stored>{v.in_rows(0), v.index(1), v.statistic(2), v.statistic(3),
-                                          static_cast<Real>(loss_slope(call_.settings)), columns(0),
-                                          call_.kernel.first_row, v.out_rows(4)});
+        return by_row(rows(0), LossGradient<Stored>{v.in_rows(0), v.index(1), v.statistic(2),
+                                                    v.statistic(3), numbers(), columns(0),
+                                                    call_.kernel.first_row, v.out_rows(4)});
       case KernelKind::Attention:
         return add_attention_gradient();
       case KernelKind::Router:
@@ -269,11 +268,9 @@ class KernelWork {
                                  v.template doubles<double>(last())});
         });
       case KernelKind::ClipFactor:
-        return elements(
-            1, ClipFactor{v.template doubles<const double>(0),
-                          call_.settings.clip.value_or(std::numeric_limits<double>::infinity()),
-                          call_.settings.loss_scale, v.template doubles<double>(1),
-                          last() == 2 ? v.out_index(2).data : nullptr});
+        return elements(1, ClipFactor{v.template doubles<const double>(0), numbers(),
+                                      v.template doubles<double>(1),
+                                      last() == 2 ? v.out_index(2).data : nullptr});
       default:
         return false;
     }
@@ -301,10 +298,10 @@ class KernelWork {
                     Scale<Stored>{views_.in(0), views_.addend(), factor, views_.out(last())});
   }
   bool add_dropout() {
-    const RandomKey key = random_key(call_.settings.seed, call_.kernel.name, call_.settings.step);
-    return elements(count(0), Dropout<Stored>{views_.in(0), views_.addend(), key,
-                                              attributes<DropoutAttributes>().probability,
-                                              views_.global_places(0), views_.out(last())});
+    return elements(count(0),
+                    Dropout<Stored>{views_.in(0), views_.addend(), step_key(call_, numbers()),
+                                    attributes<DropoutAttributes>().probability,
+                                    views_.global_places(0), views_.out(last())});
   }
   // Where the stride of dx is 0, elements of dy are added up.
   template <class Given, class Gradient>
@@ -353,7 +350,7 @@ class KernelWork {
   bool add_attention_gradient() {
     auto& v = views_;
     const AttentionSlopes<Stored> slopes{
-        attention_operands(call_, views_), v.template heads<const Stored>(3),
+        attention_operands(call_, views_, numbers()), v.template heads<const Stored>(3),
         v.template heads<const Stored>(5), v.template log_sums<const Real>(4)};
     const AttentionQueryGradient<Stored> queries{slopes, v.template heads<Stored>(6),
                                                  slopes.in.k.places};
@@ -413,7 +410,9 @@ class KernelWork {
     constexpr std::size_t kWithMaster = 6;
     const bool has_master = call_.operand_count() == kWithMaster;
     for (const OperandRange& range : call_.kernel.ranges) {
-      const AdamWFactors factors = adamw_factors(call_.settings, range.decay);
+      const StepNumbers* const all = numbers();
+      const AdamWFactors* const factors =
+          all == nullptr ? nullptr : (range.decay ? &all->decaying : &all->other);
       const auto work = has_master
                             ? elements(range.count, adamw<Gradient, float>(range.first, factors))
                             : elements(range.count, adamw<Gradient, Stored>(range.first, factors));
@@ -423,7 +422,7 @@ class KernelWork {
   }
   // Moments are as precise as the weights that are moved.
   template <class Gradient, class State>
-  AdamW<Stored, Gradient, State> adamw(std::int64_t first, const AdamWFactors& factors) {
+  AdamW<Stored, Gradient, State> adamw(std::int64_t first, const AdamWFactors* factors) {
     const bool has_master = call_.operand_count() > 5;
     return {views_.template gradient_vector<Gradient>(0) + first,
             views_.template doubles<const double>(1),
@@ -431,7 +430,8 @@ class KernelWork {
             call_.data<State>(3) + first,
             call_.data<State>(4) + first,
             has_master ? call_.data<State>(5) + first : nullptr,
-            factors};
+            factors,
+            call_.predicate};
   }
 
   template <class Use>

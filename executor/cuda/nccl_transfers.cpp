@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "executor/cuda/transfer_run.h"
@@ -37,6 +37,19 @@ ncclUniqueId id_of(const std::string& hex) {
   return id;
 }
 
+std::string text_of_keys(const std::vector<OrderKey>& keys) {
+  std::ostringstream text;
+  for (const OrderKey& key : keys) text << key.time << ' ' << key.stage << ' ' << key.index << ' ';
+  return text.str();
+}
+
+std::vector<OrderKey> keys_in(const std::string& text) {
+  std::vector<OrderKey> keys;
+  std::istringstream numbers(text);
+  for (OrderKey key; numbers >> key.time >> key.stage >> key.index;) keys.push_back(key);
+  return keys;
+}
+
 }  // namespace
 
 std::string NcclTransfers::text_of(const Group& group) {
@@ -47,39 +60,88 @@ std::string NcclTransfers::text_of(const Group& group) {
 
 NcclTransfers::NcclTransfers(const Program& program) : program_(program) {}
 
-// The first member of a group says by which number the others find it. All join their groups in one
-// order, so none waits for a group that its members come to in a circle.
+// Of each line what stands before the sign, and what stands behind it.
 void NcclTransfers::connect(Transport& transport, const std::vector<DeviceId>& devices) {
   if (devices.size() <= 1) return;
   std::set<Group> groups;
   for (const Transfer& transfer : program_.transfers) {
     groups.insert({is_pair(transfer.kind), transfer.group});
   }
-  std::string given;
+  std::map<std::string, std::string> said;
+  for (const std::string& text : transport.exchange(devices, meeting_text(groups))) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t end = line.find('=');
+      if (end != line.npos) said[line.substr(0, end)] = line.substr(end + 1);
+    }
+  }
+  ReceiveKeys receives;
+  for (const Group& group : groups) {
+    if (!group.pair || group.members[0] != program_.device) continue;
+    receives[group.members] = keys_in(said["receives of " + text_of(group)]);
+  }
+  space_ = transfer_space(program_, receives);
+  take_memory();
+  for (const Group& group : groups) {
+    const auto id = said.find(text_of(group));
+    if (id == said.end()) throw DeviceError("NCCL: nobody has begun the " + text_of(group));
+    join(group, id_of(id->second));
+  }
+}
+
+// The first member of a group says by which number the others find it, and the second of a pair
+// when it receives. All join their groups in one order, so none waits for a group that its members
+// come to in a circle.
+std::string NcclTransfers::meeting_text(const std::set<Group>& groups) const {
+  std::string text;
   for (const Group& group : groups) {
     if (group.members.front() != program_.device) continue;
     ncclUniqueId id{};
     check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    given += text_of(group) + "=" + hex_of(id) + "\n";
+    text += text_of(group) + "=" + hex_of(id) + "\n";
   }
-  std::map<std::string, ncclUniqueId> ids;
-  for (const std::string& text : transport.exchange(devices, given)) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      const std::size_t end = line.find('=');
-      if (end != line.npos) ids[line.substr(0, end)] = id_of(line.substr(end + 1));
-    }
+  for (const auto& [pair, keys] : receive_keys(program_)) {
+    text += "receives of " + text_of({true, pair}) + "=" + text_of_keys(keys) + "\n";
   }
-  for (const Group& group : groups) {
-    const auto id = ids.find(text_of(group));
-    if (id == ids.end()) throw DeviceError("NCCL: nobody has begun the " + text_of(group));
-    join(group, id->second);
+  return text;
+}
+
+void NcclTransfers::take_memory() {
+  if (space_.total() == Bytes(0)) return;
+  memory_ = std::make_unique<DeviceMemory>(static_cast<std::size_t>(space_.total().value()));
+  auto* next = static_cast<std::byte*>(memory_->data());
+  for (const auto& [pair, space] : space_.sends) {
+    sends_.try_emplace(pair, next, space);
+    next += space.total().value();
   }
+  for (const auto& [lane, bytes] : space_.staging) {
+    staging_[lane] = next;
+    next += bytes.value();
+  }
+}
+
+// A block of NCCL's waits on its multiprocessor for blocks of other devices. Were there more of
+// them than multiprocessors, those of one transfer could hold back another that a device which
+// waits for this one is at. So each stream that transfers has its share: all other kernels end by
+// themselves.
+int NcclTransfers::most_blocks() const {
+  std::set<LaneId> lanes;
+  for (const Task& task : program_.tasks) {
+    if (task.kind == TaskKind::Transfer) lanes.insert(task.lane);
+  }
+  int device = 0, multiprocessors = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  constexpr int kUsual = 32;  // more are no faster
+  const auto streams = static_cast<int>(lanes.size() + space_.sends.size());
+  return std::clamp(multiprocessors / std::max(streams, 1), 1, kUsual);
 }
 
 void NcclTransfers::join(const Group& group, const ncclUniqueId& id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = most_blocks();
   const auto place = std::ranges::find(group.members, program_.device) - group.members.begin();
   ncclComm_t communicator = nullptr;
   {
@@ -175,14 +237,17 @@ std::vector<cudaStream_t> NcclTransfers::send_streams() const {
   return streams;
 }
 
-std::byte* NcclTransfers::staging(LaneId lane, cudaStream_t stream, std::size_t bytes) {
-  Staging& own = staging_[lane];
-  if (bytes > own.bytes) {
-    // What the lane was given before may still be in use.
-    own.memory.push_back(std::make_unique<StreamMemory>(bytes, stream));
-    own.bytes = bytes;
+void NcclTransfers::forget_sends() {
+  for (auto& [pair, queue] : sends_) queue.forget();
+}
+
+std::byte* NcclTransfers::staging(LaneId lane, std::size_t bytes) {
+  const auto planned = space_.staging.find(lane);
+  if (planned == space_.staging.end() ||
+      bytes > static_cast<std::size_t>(planned->second.value())) {
+    throw std::logic_error("a transfer needs more memory than was planned");
   }
-  return own.memory.empty() ? nullptr : static_cast<std::byte*>(own.memory.back()->data());
+  return staging_.at(lane);
 }
 
 void NcclTransfers::run(LaneId lane, cudaStream_t stream, const Transfer& transfer,
@@ -196,8 +261,8 @@ void NcclTransfers::run(LaneId lane, cudaStream_t stream, const Transfer& transf
                .buffers = buffers,
                .communicator = own,
                .stream = stream,
-               .staging = [&](std::size_t bytes) { return staging(lane, stream, bytes); },
-               .sends = sends ? &sends_[{true, transfer.group}] : nullptr,
+               .staging = [&](std::size_t bytes) { return staging(lane, bytes); },
+               .sends = sends ? &sends_.at(transfer.group) : nullptr,
                .call = [&](const char* name, const auto& nccl) { call(own, name, nccl); }})
       .run();
 }

@@ -6,12 +6,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "executor/cuda/device_memory.h"
 #include "executor/cuda/send_queue.h"
+#include "executor/transfer_space.h"
 #include "executor/transport.h"
 #include "simulator/program/program.h"
 
@@ -44,6 +46,10 @@ class NcclTransfers {
 
   // Where copies are sent from.
   std::vector<cudaStream_t> send_streams() const;
+  // All that was given has been sent.
+  void forget_sends();
+  // Memory that they take beside the operands, known when they are connected.
+  const TransferSpace& space() const { return space_; }
 
   // From another thread: ends what waits for other devices.
   void give_up(const std::string& reason);
@@ -57,6 +63,10 @@ class NcclTransfers {
     auto operator<=>(const Group&) const = default;
   };
   static std::string text_of(const Group& group);
+  // How this device is reached, as the others read it.
+  std::string meeting_text(const std::set<Group>& groups) const;
+  void take_memory();
+  int most_blocks() const;
 
   void join(const Group& group, const ncclUniqueId& id);
   ncclComm_t communicator(const Transfer& transfer);
@@ -64,18 +74,16 @@ class NcclTransfers {
   void call(ncclComm_t communicator, const char* name, const std::function<ncclResult_t()>& nccl);
   void wait_for(ncclComm_t communicator, const char* name, std::optional<Seconds> limit = {});
   [[noreturn]] static void fail(ncclResult_t result, const char* name);
-  std::byte* staging(LaneId lane, cudaStream_t stream, std::size_t bytes);
+  std::byte* staging(LaneId lane, std::size_t bytes);
 
   const Program& program_;
   std::mutex mutex_;  // guards communicators against being given up while NCCL is called
   std::map<Group, ncclComm_t> communicators_;
   std::optional<std::string> given_up_;
-  struct Staging {
-    std::vector<std::unique_ptr<StreamMemory>> memory;  // the last is in use from now on
-    std::size_t bytes = 0;
-  };
-  std::map<LaneId, Staging> staging_;
-  std::map<Group, SendQueue> sends_;  // of pairs
+  TransferSpace space_;
+  std::unique_ptr<DeviceMemory> memory_;  // all of that
+  std::map<LaneId, std::byte*> staging_;
+  std::map<DevicePair, SendQueue> sends_;
 };
 
 }  // namespace meshwright::cuda

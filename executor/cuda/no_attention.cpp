@@ -6,7 +6,9 @@ namespace {
 class NoAttention : public AttentionLibrary {
  public:
   bool has(const KernelCall&, Precision) override { return false; }
+  bool prepare(const KernelCall&, Precision) override { return false; }
   bool launch(const KernelCall&, Precision) override { return false; }
+  std::size_t bytes() const override { return 0; }
   std::string name() const override { return {}; }
 };
 

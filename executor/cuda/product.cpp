@@ -6,7 +6,6 @@ namespace meshwright::cuda {
 namespace {
 
 // What libraries for training usually allow; Hopper's products want 32 MiB.
-constexpr std::size_t kWorkspace = std::size_t{64} << 20;
 
 struct ProductTypes {
   cudaDataType_t operand, result, factor;
@@ -78,7 +77,7 @@ class Preference : public Owned<cublasLtMatmulPreference_t, cublasLtMatmulPrefer
  public:
   explicit Preference(const Alignments& alignments) {
     check(cublasLtMatmulPreferenceCreate(place()), "cublasLtMatmulPreferenceCreate");
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, Products::kWorkspaceBytes);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments.first);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments.second);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments.addend);
@@ -145,8 +144,8 @@ class LtProduct {
     const Factor one = 1, keep = adds ? 1 : 0;
     check(cublasLtMatmul(blas.get(), description_.get(), &one, memory.first, first_.get(),
                          memory.second, second_.get(), &keep, memory.addend, addend_.get(),
-                         memory.result, result_.get(), &algorithm_, memory.workspace, kWorkspace,
-                         stream),
+                         memory.result, result_.get(), &algorithm_, memory.workspace,
+                         Products::kWorkspaceBytes, stream),
           "cublasLtMatmul");
   }
 
@@ -156,7 +155,7 @@ class LtProduct {
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
-Products::Products(WorkPlace& place) : place_(place), workspace_(kWorkspace) {}
+Products::Products(WorkPlace& place) : place_(place), workspace_(Products::kWorkspaceBytes) {}
 Products::~Products() = default;
 
 LtProduct* Products::product_for(const Factors& factors, Precision precision) {
@@ -186,11 +185,11 @@ bool Products::multiply(const Factors& factors, Precision precision) {
   const ProductLayout& layout = factors.layout;
   if (layout.result.rows == 0 || layout.result.columns == 0) return true;
   if ((layout.first.transposed ? layout.first.rows : layout.first.columns) == 0) {
-    if (!factors.accumulate) fill_zero(factors, precision);
+    if (!factors.accumulate && !prepares_) fill_zero(factors, precision);
     return true;
   }
   LtProduct* const product = product_for(factors, precision);
-  if (product == nullptr) return false;
+  if (product == nullptr || prepares_) return product != nullptr;
   const void* const added = factors.addend == nullptr ? factors.result : factors.addend;
   product->launch(
       blas_,
@@ -210,6 +209,12 @@ void Products::fill_zero(const Factors& factors, Precision precision) {
                           0, static_cast<std::size_t>(result.rows) * width, place_.stream()),
           "cudaMemsetAsync");
   }
+}
+
+void Products::prepare(const KernelCall& call, Precision precision) {
+  prepares_ = true;
+  launch(call, precision);
+  prepares_ = false;
 }
 
 bool Products::launch(const KernelCall& call, Precision precision) {
@@ -254,13 +259,13 @@ bool Products::launch_matmul(const KernelCall& call, Precision precision) {
     factors.addend_layout = product::transpose_of(*view);
     factors.addend = data(*operands.addend);
   }
-  if (!forward && operands.bias) launch_bias_gradient(call, precision, place_);
+  if (!forward && operands.bias && !prepares_) launch_bias_gradient(call, precision, place_);
   if (!forward || !operands.bias) return multiply(factors, precision);
   factors.bias = data(*operands.bias);
   if (multiply(factors, precision)) return true;
   factors.bias = nullptr;
   if (!multiply(factors, precision)) return false;
-  launch_bias(call, precision, place_);
+  if (!prepares_) launch_bias(call, precision, place_);
   return true;
 }
 

@@ -33,6 +33,9 @@ class Products {
   // The call's buffers are device memory. False: not a product, or cuBLASLt has
   // none of this kind on this device.
   bool launch(const KernelCall& call, Precision precision);
+  // Chooses the algorithms of its launches.
+  void prepare(const KernelCall& call, Precision precision);
+  static constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
  private:
   // One product of matrices: of a whole kernel, or of one expert.
@@ -54,6 +57,7 @@ class Products {
   WorkPlace& place_;
   BlasHandle blas_;
   DeviceMemory workspace_;
+  bool prepares_ = false;                                    // and launches nothing
   std::map<std::string, std::unique_ptr<LtProduct>> known_;  // none: cuBLASLt has no such product
 };
 

@@ -155,14 +155,14 @@ struct Loss {
   using State = LossState;
   In<std::int32_t> label;
   In<Real> largest, sums;
-  double scale;
+  const StepNumbers* numbers;
   double* loss;
   MESHWRIGHT_HD State begin() const { return {}; }
   MESHWRIGHT_HD void add(State& state, std::int64_t row) const {
     if (label[row] < 0) return;
-    state.sum += scale * label_loss(static_cast<double>(load(sums, 2 * row)),
-                                    static_cast<double>(load(largest, row)),
-                                    static_cast<double>(load(sums, 2 * row + 1)));
+    state.sum += numbers->label_share * label_loss(static_cast<double>(load(sums, 2 * row)),
+                                                   static_cast<double>(load(largest, row)),
+                                                   static_cast<double>(load(sums, 2 * row + 1)));
   }
   MESHWRIGHT_HD void end(State&) const {}
   MESHWRIGHT_HD void finish(const State& state) const { *loss += state.sum; }
@@ -171,12 +171,11 @@ struct Loss {
 // One element of work.
 struct ClipFactor {
   const double* sums;
-  double clip;  // infinite: gradients are not clipped
-  double loss_scale;
+  const StepNumbers* numbers;
   double* factor;
   std::int32_t* finite;  // null: not asked for
   MESHWRIGHT_HD void operator()(std::int64_t) const {
-    const ClippedNorm clipped = clipped_norm(sums, clip, loss_scale);
+    const ClippedNorm clipped = clipped_norm(sums, numbers->clip, numbers->loss_scale);
     factor[0] = clipped.factor;
     factor[1] = clipped.norm;
     if (finite != nullptr) *finite = std::isfinite(clipped.norm) ? 1 : 0;

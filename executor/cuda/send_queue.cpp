@@ -1,34 +1,38 @@
 #include "executor/cuda/send_queue.h"
 
-#include <algorithm>
-
 namespace meshwright::cuda {
 
-std::byte* SendQueue::take(std::size_t bytes, cudaStream_t lane) {
-  while (!sent_.empty() && is_done(cudaEventQuery(sent_.front()->sent.get()), "cudaEventQuery")) {
-    free_.push_back(std::move(sent_.front()));
-    sent_.pop_front();
+SendQueue::SendQueue(std::byte* memory, const SendSpace& space) {
+  for (std::int64_t i = 0; i < space.copies; ++i) {
+    copies_.push_back(std::make_unique<Copy>());
+    copies_.back()->memory = memory + i * space.each.value();
   }
-  const auto fits = std::ranges::find_if(
-      free_, [&](const std::unique_ptr<Copy>& copy) { return copy->bytes >= bytes; });
-  if (fits == free_.end()) {
-    next_ = std::make_unique<Copy>(bytes, lane);
-  } else {
-    next_ = std::move(*fits);
-    free_.erase(fits);
+}
+
+std::byte* SendQueue::take(cudaStream_t lane) {
+  const Copy& copy = *copies_[next_];
+  if (copy.on_its_way) {
+    check(cudaStreamWaitEvent(lane, copy.sent.get(), 0), "cudaStreamWaitEvent");
   }
-  return static_cast<std::byte*>(next_->memory.data());
+  return copy.memory;
 }
 
 cudaStream_t SendQueue::hand_over(cudaStream_t lane) {
-  next_->there.record(lane);
-  check(cudaStreamWaitEvent(stream_.get(), next_->there.get(), 0), "cudaStreamWaitEvent");
+  const Copy& copy = *copies_[next_];
+  copy.there.record(lane);
+  check(cudaStreamWaitEvent(stream_.get(), copy.there.get(), 0), "cudaStreamWaitEvent");
   return stream_.get();
 }
 
 void SendQueue::give() {
-  next_->sent.record(stream_.get());
-  sent_.push_back(std::move(next_));
+  Copy& copy = *copies_[next_];
+  copy.sent.record(stream_.get());
+  copy.on_its_way = true;
+  next_ = (next_ + 1) % copies_.size();
+}
+
+void SendQueue::forget() {
+  for (const auto& copy : copies_) copy->on_its_way = false;
 }
 
 }  // namespace meshwright::cuda

@@ -11,11 +11,14 @@ set(cuda_sources
   run_kernel.cpp
   send_queue.cpp
   status.cpp
+  stretch_graphs.cpp
   transfer_run.cpp
   work_16.cu
   work_32_64.cu
   # What it shares with the program, of which it has no other part.
   ../common_rows.cpp
+  ../transfer_pieces.cpp
+  ../transfer_space.cpp
   ../../costmodel/base/checked.cpp
   ../../costmodel/base/input_error.cpp
   ../../costmodel/base/precision.cpp

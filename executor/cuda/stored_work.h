@@ -9,6 +9,7 @@ namespace meshwright::cuda {
 // Our own kernels for one storage type.
 struct StoredWork {
   bool (*has)(const KernelCall&);
+  void (*prepare)(const KernelCall&, WorkPlace&);
   bool (*launch)(const KernelCall&, WorkPlace&);
   void (*bias_gradient)(const KernelCall&, WorkPlace&);
   void (*bias)(const KernelCall&, WorkPlace&);

@@ -1,10 +1,6 @@
 #include "executor/cuda/transfer_run.h"
 
-#include <algorithm>
-
-#include "executor/common_rows.h"
 #include "executor/cuda/cuda_work.h"
-#include "executor/shared_stretch.h"
 
 namespace meshwright::cuda {
 namespace {
@@ -45,26 +41,11 @@ ncclDataType_t type_of(const Transfer& transfer, Precision precision) {
   return sizes ? ncclUint64 : ncclDouble;
 }
 
-bool is_dense(const Operand& operand) {
-  std::int64_t step = 1;
-  for (std::size_t d = operand.sizes.size(); d-- > 0;) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != step) return false;
-    step *= operand.sizes[d];
-  }
-  return true;
-}
-
-bool lie_side_by_side(std::span<std::byte* const> starts, std::size_t bytes) {
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (starts[i] == nullptr || starts[i] != starts[0] + i * bytes) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 TransferRun::TransferRun(const TransferCall& call)
     : call_(call),
+      pieces_(transfer_pieces(call.transfer, call.place)),
       width_(static_cast<std::size_t>(
           bytes_per_element(element_of(call.transfer), call.precision).value())),
       type_(type_of(call.transfer, call.precision)),
@@ -89,47 +70,11 @@ void TransferRun::run() {
   }
 }
 
-TransferRun::Piece TransferRun::whole(const Operand& operand, std::byte* buffer) const {
-  Piece piece{.count = element_count(operand)};
-  if (is_dense(operand)) {
-    piece.direct = buffer + bytes(operand.offset);
-  } else {
-    piece.copies.emplace_back(operand, dense_operand(operand.sizes, operand.element));
-  }
-  return piece;
-}
-
-TransferRun::Piece TransferRun::part(const Operand& operand, std::byte* buffer, const Cut& cut,
-                                     std::size_t place) const {
-  const auto ranges = part_of(cut, operand.sizes[cut.dim], place, members());
-  Extents sizes = operand.sizes;
-  sizes[cut.dim] = size_of(ranges);
-  const Operand dense = dense_operand(sizes, operand.element);
-  Piece piece{.count = element_count(dense)};
-  for (const SharedStretch& s : stretches(ranges, whole_of(ranges))) {
-    piece.copies.emplace_back(narrowed(operand, cut.dim, s.from, s.size),
-                              narrowed(dense, cut.dim, s.to, s.size));
-  }
-  if (piece.copies.size() == 1 && is_dense(piece.copies[0].first)) {
-    piece.direct = buffer + bytes(piece.copies[0].first.offset);
-  }
-  return piece;
-}
-
-std::vector<TransferRun::Piece> TransferRun::parts(const Operand& operand, std::byte* buffer,
-                                                   const Cut& cut) const {
-  std::vector<Piece> all;
-  for (std::size_t place = 0; place < members(); ++place) {
-    all.push_back(part(operand, buffer, cut, place));
-  }
-  return all;
-}
-
-void TransferRun::pack(const Piece& piece, std::byte* buffer, std::byte* to) const {
+void TransferRun::pack(const TransferPiece& piece, std::byte* buffer, std::byte* to) const {
   if (piece.count == 0) return;
-  if (piece.direct != nullptr) {
-    return check(cudaMemcpyAsync(to, piece.direct, bytes(piece.count), cudaMemcpyDeviceToDevice,
-                                 call_.stream),
+  if (piece.direct) {
+    return check(cudaMemcpyAsync(to, direct(piece, buffer), bytes(piece.count),
+                                 cudaMemcpyDeviceToDevice, call_.stream),
                  "cudaMemcpyAsync");
   }
   for (const auto& [own, dense] : piece.copies) {
@@ -137,11 +82,12 @@ void TransferRun::pack(const Piece& piece, std::byte* buffer, std::byte* to) con
   }
 }
 
-void TransferRun::unpack(const Piece& piece, const std::byte* from, std::byte* buffer) const {
+void TransferRun::unpack(const TransferPiece& piece, const std::byte* from,
+                         std::byte* buffer) const {
   if (piece.count == 0) return;
-  if (piece.direct != nullptr) {
-    return check(cudaMemcpyAsync(piece.direct, from, bytes(piece.count), cudaMemcpyDeviceToDevice,
-                                 call_.stream),
+  if (piece.direct) {
+    return check(cudaMemcpyAsync(direct(piece, buffer), from, bytes(piece.count),
+                                 cudaMemcpyDeviceToDevice, call_.stream),
                  "cudaMemcpyAsync");
   }
   for (const auto& [own, dense] : piece.copies) {
@@ -149,14 +95,15 @@ void TransferRun::unpack(const Piece& piece, const std::byte* from, std::byte* b
   }
 }
 
+std::byte* TransferRun::staging() const { return call_.staging(bytes(pieces_.staged)); }
+
 void TransferRun::all_reduce() {
-  const Piece source = whole(*call_.transfer.source, call_.buffers[0]);
-  const Piece target = whole(*call_.transfer.target, call_.buffers[1]);
+  const TransferPiece &source = pieces_.given[0], &target = pieces_.taken[0];
   if (source.count == 0) return;
-  std::byte* from = source.direct;
-  std::byte* to = target.direct;
-  if (from == nullptr || to == nullptr) {
-    std::byte* const staged = call_.staging(bytes(source.count));
+  std::byte* from = direct(source, call_.buffers[0]);
+  std::byte* to = direct(target, call_.buffers[1]);
+  if (pieces_.staged > 0) {
+    std::byte* const staged = staging();
     if (from == nullptr) {
       pack(source, call_.buffers[0], staged);
       from = staged;
@@ -167,87 +114,67 @@ void TransferRun::all_reduce() {
     return ncclAllReduce(from, to, static_cast<std::size_t>(source.count), type_, operation_,
                          call_.communicator, call_.stream);
   });
-  if (target.direct == nullptr) unpack(target, to, call_.buffers[1]);
+  if (!target.direct) unpack(target, to, call_.buffers[1]);
 }
 
 // Parts of unequal sizes are padded to the largest.
 void TransferRun::reduce_scatter() {
-  const auto given = parts(*call_.transfer.source, call_.buffers[0], call_.transfer.source_cut);
-  const Piece taken = whole(*call_.transfer.target, call_.buffers[1]);
-  std::vector<std::byte*> starts;
-  std::int64_t most = 0;
-  bool equal = true;
-  for (const Piece& piece : given) {
-    starts.push_back(piece.direct);
-    most = std::max(most, piece.count);
-    equal = equal && piece.count == given[0].count;
-  }
+  const TransferPiece& taken = pieces_.taken[0];
+  const std::size_t most = bytes(pieces_.most);
   if (most == 0) return;
-  std::byte *from = starts[0], *to = taken.direct;
-  if (!equal || to == nullptr || !lie_side_by_side(starts, bytes(most))) {
-    from = call_.staging(bytes(most) * (members() + 1));
-    if (!equal) {
-      check(cudaMemsetAsync(from, 0, bytes(most) * members(), call_.stream), "cudaMemsetAsync");
+  std::byte* from = direct(pieces_.given[0], call_.buffers[0]);
+  std::byte* to = direct(taken, call_.buffers[1]);
+  if (pieces_.staged > 0) {
+    from = staging();
+    if (!pieces_.equal) {
+      check(cudaMemsetAsync(from, 0, most * members(), call_.stream), "cudaMemsetAsync");
     }
-    for (std::size_t p = 0; p < given.size(); ++p) {
-      pack(given[p], call_.buffers[0], from + p * bytes(most));
+    for (std::size_t p = 0; p < members(); ++p) {
+      pack(pieces_.given[p], call_.buffers[0], from + p * most);
     }
-    to = from + members() * bytes(most);
+    to = from + members() * most;
   }
   call_.call("ncclReduceScatter", [&] {
-    return ncclReduceScatter(from, to, static_cast<std::size_t>(most), type_, operation_,
+    return ncclReduceScatter(from, to, static_cast<std::size_t>(pieces_.most), type_, operation_,
                              call_.communicator, call_.stream);
   });
-  if (to != taken.direct) unpack(taken, to, call_.buffers[1]);
+  if (pieces_.staged > 0) unpack(taken, to, call_.buffers[1]);
 }
 
 void TransferRun::all_gather() {
-  const Piece given = whole(*call_.transfer.source, call_.buffers[0]);
-  const auto taken = parts(*call_.transfer.target, call_.buffers[1], call_.transfer.target_cut);
-  std::vector<std::byte*> starts;
-  std::int64_t most = 0;
-  bool equal = true;
-  for (const Piece& piece : taken) {
-    starts.push_back(piece.direct);
-    most = std::max(most, piece.count);
-    equal = equal && piece.count == taken[0].count;
-  }
+  const std::size_t most = bytes(pieces_.most);
   if (most == 0) return;
-  std::byte *from = given.direct, *to = starts[0];
-  const bool staged = !equal || from == nullptr || !lie_side_by_side(starts, bytes(most));
+  const bool staged = pieces_.staged > 0;
+  std::byte* from = direct(pieces_.given[0], call_.buffers[0]);
+  std::byte* to = direct(pieces_.taken[0], call_.buffers[1]);
   if (staged) {
-    to = call_.staging(bytes(most) * (members() + 1));
-    from = to + members() * bytes(most);
-    if (!equal) check(cudaMemsetAsync(from, 0, bytes(most), call_.stream), "cudaMemsetAsync");
-    pack(given, call_.buffers[0], from);
+    to = staging();
+    from = to + members() * most;
+    if (!pieces_.equal) check(cudaMemsetAsync(from, 0, most, call_.stream), "cudaMemsetAsync");
+    pack(pieces_.given[0], call_.buffers[0], from);
   }
   call_.call("ncclAllGather", [&] {
-    return ncclAllGather(from, to, bytes(most), ncclUint8, call_.communicator, call_.stream);
+    return ncclAllGather(from, to, most, ncclUint8, call_.communicator, call_.stream);
   });
-  for (std::size_t p = 0; staged && p < taken.size(); ++p) {
-    unpack(taken[p], to + p * bytes(most), call_.buffers[1]);
+  for (std::size_t p = 0; staged && p < members(); ++p) {
+    unpack(pieces_.taken[p], to + p * most, call_.buffers[1]);
   }
 }
 
 // Sends and receives in one group; what stays here is copied.
 void TransferRun::all_to_all() {
-  const auto given = parts(*call_.transfer.source, call_.buffers[0], call_.transfer.source_cut);
-  const auto taken = parts(*call_.transfer.target, call_.buffers[1], call_.transfer.target_cut);
-  std::size_t needed = 0;
-  for (const auto* pieces : {&given, &taken}) {
-    for (const Piece& piece : *pieces) needed += piece.direct != nullptr ? 0 : bytes(piece.count);
-  }
-  std::byte* next = call_.staging(std::max<std::size_t>(needed, 1));
+  const auto &given = pieces_.given, &taken = pieces_.taken;
+  std::byte* next = pieces_.staged > 0 ? staging() : nullptr;
   std::vector<std::byte*> out, in;
-  for (const Piece& piece : given) {
-    out.push_back(piece.direct != nullptr ? piece.direct : next);
-    if (piece.direct != nullptr) continue;
+  for (const TransferPiece& piece : given) {
+    out.push_back(piece.direct ? direct(piece, call_.buffers[0]) : next);
+    if (piece.direct) continue;
     pack(piece, call_.buffers[0], next);
     next += bytes(piece.count);
   }
-  for (const Piece& piece : taken) {
-    in.push_back(piece.direct != nullptr ? piece.direct : next);
-    if (piece.direct == nullptr) next += bytes(piece.count);
+  for (const TransferPiece& piece : taken) {
+    in.push_back(piece.direct ? direct(piece, call_.buffers[1]) : next);
+    if (!piece.direct) next += bytes(piece.count);
   }
   call_.call("sends and receives of an all-to-all", [&] {
     ncclResult_t result = ncclGroupStart();
@@ -275,22 +202,19 @@ void TransferRun::all_to_all() {
           "cudaMemcpyAsync");
   }
   for (std::size_t p = 0; p < members(); ++p) {
-    if (taken[p].direct == nullptr) unpack(taken[p], in[p], call_.buffers[1]);
+    if (!taken[p].direct) unpack(taken[p], in[p], call_.buffers[1]);
   }
 }
 
 void TransferRun::broadcast() {
-  const Piece target = whole(*call_.transfer.target, call_.buffers[1]);
+  const TransferPiece& target = pieces_.taken[0];
   if (target.count == 0) return;
   const bool first = call_.place == 0;
-  const Piece source =
-      first ? whole(*call_.transfer.source, call_.buffers[0]) : Piece{.direct = target.direct};
-  std::byte *from = source.direct, *to = target.direct;
-  if (from == nullptr || to == nullptr) {
-    std::byte* const staged = call_.staging(bytes(target.count));
-    if (first && from == nullptr) {
-      pack(source, call_.buffers[0], staged);
-    }
+  std::byte* to = direct(target, call_.buffers[1]);
+  std::byte* from = first ? direct(pieces_.given[0], call_.buffers[0]) : to;
+  if (pieces_.staged > 0) {
+    std::byte* const staged = staging();
+    if (first && from == nullptr) pack(pieces_.given[0], call_.buffers[0], staged);
     if (from == nullptr) from = staged;
     if (to == nullptr) to = staged;
   }
@@ -298,13 +222,13 @@ void TransferRun::broadcast() {
     return ncclBroadcast(from, to, bytes(target.count), ncclUint8, 0, call_.communicator,
                          call_.stream);
   });
-  if (target.direct == nullptr) unpack(target, to, call_.buffers[1]);
+  if (!target.direct) unpack(target, to, call_.buffers[1]);
 }
 
 void TransferRun::send() {
-  const Piece source = whole(*call_.transfer.source, call_.buffers[0]);
+  const TransferPiece& source = pieces_.given[0];
   if (source.count == 0) return;
-  std::byte* const from = call_.sends->take(bytes(source.count), call_.stream);
+  std::byte* const from = call_.sends->take(call_.stream);
   pack(source, call_.buffers[0], from);
   const cudaStream_t stream = call_.sends->hand_over(call_.stream);
   call_.call("ncclSend", [&] {
@@ -314,14 +238,13 @@ void TransferRun::send() {
 }
 
 void TransferRun::receive() {
-  const Piece target = whole(*call_.transfer.target, call_.buffers[0]);
+  const TransferPiece& target = pieces_.taken[0];
   if (target.count == 0) return;
-  std::byte* const to =
-      target.direct != nullptr ? target.direct : call_.staging(bytes(target.count));
+  std::byte* const to = target.direct ? direct(target, call_.buffers[0]) : staging();
   call_.call("ncclRecv", [&] {
     return ncclRecv(to, bytes(target.count), ncclUint8, 0, call_.communicator, call_.stream);
   });
-  if (target.direct == nullptr) unpack(target, to, call_.buffers[0]);
+  if (!target.direct) unpack(target, to, call_.buffers[0]);
 }
 
 }  // namespace meshwright::cuda

@@ -9,10 +9,11 @@
 #include "costmodel/kernel/transfer.h"
 #include "executor/cuda/device_memory.h"
 #include "executor/cuda/send_queue.h"
+#include "executor/transfer_pieces.h"
 
 namespace meshwright::cuda {
 
-// What one transfer is run with. `staging` gives memory of at least so many bytes, `call` calls
+// What one transfer is run with. `staging` gives memory for so many bytes, `call` calls
 // NCCL and returns when it has taken what it was called for.
 struct TransferCall {
   const Transfer& transfer;
@@ -33,18 +34,14 @@ class TransferRun {
   void run();
 
  private:
-  // A part of an operand, as a tensor without gaps: where it is, or is to be put.
-  struct Piece {
-    std::vector<std::pair<Operand, Operand>> copies;  // of the operand, and of the tensor
-    std::int64_t count = 0;                           // elements
-    std::byte* direct = nullptr;                      // it lies there without gaps already
-  };
   std::size_t members() const { return call_.transfer.group.size(); }
-  Piece whole(const Operand& operand, std::byte* buffer) const;
-  Piece part(const Operand& operand, std::byte* buffer, const Cut& cut, std::size_t place) const;
-  std::vector<Piece> parts(const Operand& operand, std::byte* buffer, const Cut& cut) const;
-  void pack(const Piece& piece, std::byte* buffer, std::byte* to) const;
-  void unpack(const Piece& piece, const std::byte* from, std::byte* buffer) const;
+  // Null: it does not lie there as a tensor without gaps.
+  std::byte* direct(const TransferPiece& piece, std::byte* buffer) const {
+    return piece.direct ? buffer + bytes(*piece.direct) : nullptr;
+  }
+  void pack(const TransferPiece& piece, std::byte* buffer, std::byte* to) const;
+  void unpack(const TransferPiece& piece, const std::byte* from, std::byte* buffer) const;
+  std::byte* staging() const;
   std::size_t bytes(std::int64_t count) const { return static_cast<std::size_t>(count) * width_; }
 
   void all_reduce();
@@ -56,6 +53,7 @@ class TransferRun {
   void receive();
 
   const TransferCall& call_;
+  TransferPieces pieces_;
   std::size_t width_;
   ncclDataType_t type_;
   ncclRedOp_t operation_;

@@ -22,6 +22,7 @@ Json record_json(const StepRecord& record, bool whole) {
                {"loss_scale", record.loss_scale},
                {"skipped", record.skipped},
                {"peak", record.peak.value()},
+               {"beside", {record.beside.planned.value(), record.beside.used.value()}},
                {"host_peak", record.timeline.host_peak.value()},
                {"tasks", Json::array()},
                {"memory", Json::array()}};
@@ -49,7 +50,9 @@ StepRecord record_from(const Json& json, DeviceId device) {
                     .loss_scale = json.at("loss_scale").get<double>(),
                     .skipped = json.at("skipped").get<bool>(),
                     .timeline = {.device = device},
-                    .peak = Bytes(json.at("peak").get<std::int64_t>())};
+                    .peak = Bytes(json.at("peak").get<std::int64_t>()),
+                    .beside = {Bytes(json.at("beside").at(0).get<std::int64_t>()),
+                               Bytes(json.at("beside").at(1).get<std::int64_t>())}};
   record.timeline.host_peak = Bytes(json.at("host_peak").get<std::int64_t>());
   for (const Json& span : json.at("tasks")) {
     record.timeline.tasks.push_back(

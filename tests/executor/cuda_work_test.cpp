@@ -105,6 +105,9 @@ class Emulator {
     }
     work.finish(whole);
   }
+  const StepNumbers* numbers(const StepSettings& settings) {
+    return &(numbers_ = step_numbers(settings));
+  }
   template <class Make>
   auto keep(const std::string&, Make make) {
     using Numbers = decltype(make());
@@ -115,6 +118,7 @@ class Emulator {
 
  private:
   std::int64_t threads_;
+  StepNumbers numbers_;
   std::vector<std::shared_ptr<void>> kept_;
 };
 

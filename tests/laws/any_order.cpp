@@ -32,8 +32,9 @@ class RandomRun {
     }
   }
 
-  std::vector<std::vector<std::uint32_t>> run() {
-    for (;;) {
+  // Of each program its tasks in their order, with when they came.
+  std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> run() {
+    for (std::int64_t time = 0;; ++time) {
       std::vector<std::pair<std::size_t, std::uint32_t>> ready;
       std::map<std::uint32_t, std::vector<std::pair<std::size_t, std::uint32_t>>> meeting;
       for (std::size_t p = 0; p < programs_.size(); ++p) {
@@ -46,7 +47,7 @@ class RandomRun {
         if (members.size() == meetings_.members[id]) choices.push_back(members);
       }
       if (choices.empty()) break;
-      for (const auto& [p, t] : choices[generator_() % choices.size()]) finish(p, t);
+      for (const auto& [p, t] : choices[generator_() % choices.size()]) finish(p, t, time);
     }
     for (std::size_t p = 0; p < programs_.size(); ++p) {
       if (order_[p].size() != programs_[p].tasks.size()) throw std::logic_error("no order is left");
@@ -72,9 +73,9 @@ class RandomRun {
     }
   }
 
-  void finish(std::size_t p, std::uint32_t t) {
+  void finish(std::size_t p, std::uint32_t t, std::int64_t time) {
     done_[p][t] = true;
-    order_[p].push_back(t);
+    order_[p].emplace_back(t, time);
     ++next_[p][programs_[p].tasks[t].lane.index()];
   }
 
@@ -82,7 +83,7 @@ class RandomRun {
   std::mt19937 generator_;
   const Meetings meetings_;
   std::vector<std::vector<bool>> done_;
-  std::vector<std::vector<std::uint32_t>> order_;
+  std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> order_;
   std::vector<std::vector<std::vector<std::uint32_t>>> lanes_;  // of program and lane: tasks
   std::vector<std::vector<std::size_t>> next_;                  // of these
   std::vector<std::vector<std::uint32_t>> transfer_of_;         // transfers before each task
@@ -96,8 +97,10 @@ std::vector<Program> in_any_order(const std::vector<Program>& programs, std::uin
   for (std::size_t p = 0; p < programs.size(); ++p) {
     std::vector<TaskId> moved(programs[p].tasks.size());
     for (std::uint32_t i = 0; i < orders[p].size(); ++i) {
-      result[p].tasks[i] = programs[p].tasks[orders[p][i]];
-      moved[orders[p][i]] = TaskId(i);
+      const auto& [task, time] = orders[p][i];
+      result[p].tasks[i] = programs[p].tasks[task];
+      result[p].tasks[i].key = {.time = time};
+      moved[task] = TaskId(i);
     }
     for (TaskId& wait : result[p].waits) wait = moved[wait.index()];
   }

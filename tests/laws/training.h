@@ -21,6 +21,7 @@ struct Trained {
   GlobalTensors gradients;  // of the last step
   GlobalTensors weights;    // after it
   std::vector<Bytes> peaks;
+  std::vector<BesideMemory> beside;
 };
 
 // The clip is small enough to scale every step's gradients.
@@ -51,7 +52,8 @@ inline Trained train(
   options.make_device = make_device;
   const RunResult run =
       run_threads(programs, settings, options, random_weights(11), RandomTokens(13, vocabulary));
-  Trained trained{.gradients = run.gradients, .weights = run.weights, .peaks = run.peaks};
+  Trained trained{
+      .gradients = run.gradients, .weights = run.weights, .peaks = run.peaks, .beside = run.beside};
   for (const StepResult& step : run.steps) {
     trained.losses.push_back(step.loss);
     trained.norms.push_back(step.gradient_norm.value());

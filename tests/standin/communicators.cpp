@@ -63,6 +63,19 @@ void arrive(Machine& machine, const std::shared_ptr<NcclLaunch>& launch, std::si
   group.meetings.erase(launch->numbers[i]);
 }
 
+Operation launch_operation(Machine& machine, const std::shared_ptr<NcclLaunch>& launch) {
+  const Member* const member = launch->member;
+  return {.name = text_of(*member->group, launch->parts.front(), member->rank),
+          .start =
+              [&machine, launch] {
+                if (launch->member->aborted) return;
+                for (std::size_t i = 0; i < launch->parts.size(); ++i) arrive(machine, launch, i);
+              },
+          .over = [launch] { return launch->missing == 0 || launch->member->aborted; },
+          .is_transfer = true,
+          .blocks = member->blocks};
+}
+
 }  // namespace
 
 bool NcclGroupState::complete() const {
@@ -109,18 +122,22 @@ std::string difference_of(const std::map<int, Arrival>& arrived) {
   return "";
 }
 
+void begin_launch(NcclLaunch& launch) {
+  for (const Part& part : launch.parts) {
+    const bool pair = part.kind == PartKind::Send || part.kind == PartKind::Receive;
+    launch.numbers.push_back(pair ? -1 : launch.member->collectives++);
+  }
+  launch.missing = launch.parts.size();
+  ++launch.member->unfinished;
+}
+
 void put_launch(Machine& machine, Stream& stream, const std::shared_ptr<NcclLaunch>& launch) {
-  const Member* const member = launch->member;
-  machine.put(stream, {.name = text_of(*member->group, launch->parts.front(), member->rank),
-                       .start =
-                           [&machine, launch] {
-                             if (launch->member->aborted) return;
-                             for (std::size_t i = 0; i < launch->parts.size(); ++i) {
-                               arrive(machine, launch, i);
-                             }
-                           },
-                       .over = [launch] { return launch->missing == 0 || launch->member->aborted; },
-                       .is_transfer = true});
+  if (!stream.capture) return machine.put(stream, launch_operation(machine, launch));
+  machine.add_node(stream, [&machine, launch] {
+    const auto again = std::make_shared<NcclLaunch>(*launch);
+    begin_launch(*again);
+    return launch_operation(machine, again);
+  });
 }
 
 void withdraw(Member& member) {

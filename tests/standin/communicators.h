@@ -54,6 +54,7 @@ struct Member {
   std::shared_ptr<NcclGroupState> group;
   int rank = 0, device = 0;
   bool blocking = true;
+  int blocks = 1;  // of its kernels, at most
   bool aborted = false, destroyed = false;
   bool finalized = false;        // it is at its last call until all that it was given is over
   std::int64_t collectives = 0;  // calls so far
@@ -71,6 +72,8 @@ const char* to_text(PartKind kind);
 // Whether NCCL would take what a member brings: memory, alignment, ranks; a fault if not.
 ncclResult_t check_part(Machine& machine, const char* function, const Member& member,
                         const Part& part);
+// It comes to its parts' turns: those of a graph whenever that is launched.
+void begin_launch(NcclLaunch& launch);
 void put_launch(Machine& machine, Stream& stream, const std::shared_ptr<NcclLaunch>& launch);
 void put_waiting(Machine& machine, Member& member);
 // Takes back what a member has brought: the others wait for it in vain.

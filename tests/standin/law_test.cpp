@@ -3,6 +3,8 @@
 #include <map>
 
 #include "executor/environment_error.h"
+#include "executor/transfer_space.h"
+#include "simulator/program/arena.h"
 #include "tests/laws/law_case.h"
 #include "tests/standin/small_run.h"
 #include "tests/test_scale.h"
@@ -16,18 +18,20 @@ namespace {
 constexpr int kDevices = 16;  // as many as the law has
 constexpr auto kRefused = "refused";
 
-std::string problem_of(const LawCase& law_case, std::uint32_t seed, double& worst) {
+std::string problem_of(const LawCase& law_case, std::uint32_t seed, bool graphs, double& worst) {
   const Model model = model_of(law_case);
   const Plan plan = plan_of(law_case, model).value();
   restart({.devices = kDevices, .seed = seed, .guarded = seed % 10 == 0});
   try {
-    const double error = error_of(law_case, gpus(devices_of(plan).size()));
+    const double error = error_of(law_case, gpus(devices_of(plan).size(), {.graphs = graphs}));
     worst = std::max(worst, error);
     if (error > kMostError) return "error " + std::to_string(error);
   } catch (const EnvironmentError& refused) {
     // What GPUs do not run yet is said in words.
     const std::string words = refused.what();
-    return words.find("--device cpu has all of them") != std::string::npos ? kRefused : words;
+    const bool said = words.find("--device cpu has all of them") != std::string::npos ||
+                      (graphs && words.find("without --cuda-graphs") != std::string::npos);
+    return said ? kRefused : words;
   } catch (const std::exception& error) {
     const auto wrong = faults();
     return error.what() + (wrong.empty() ? "" : "; the stand-in: " + wrong.front());
@@ -37,38 +41,49 @@ std::string problem_of(const LawCase& law_case, std::uint32_t seed, double& wors
 }
 
 // False: it is refused.
-bool check_case(const LawCase& law_case, std::uint32_t seed, double& worst) {
-  const std::string problem = problem_of(law_case, seed, worst);
+bool check_case(const LawCase& law_case, std::uint32_t seed, bool graphs, double& worst) {
+  const std::string problem = problem_of(law_case, seed, graphs, worst);
   if (problem.empty() || problem == kRefused) return problem.empty();
   std::cout << "FAILED: " << problem << "\n  " << choices_of(law_case)
             << "\n  MESHWRIGHT_STANDIN_SEED=" << seed
-            << " MESHWRIGHT_LAW_CASE=" << to_text(law_case) << " standin_test 'random plans*'\n";
+            << " MESHWRIGHT_LAW_CASE=" << to_text(law_case) << " standin_test '"
+            << (graphs ? "captured" : "random") << " plans*'\n";
   CHECK(problem == "");
   return true;
 }
 
-}  // namespace
-
-TEST_CASE("random plans give one processor's losses, gradients and weights on GPUs") {
+void check_random_plans(bool graphs, int usual_count, int usual_first) {
   const auto order = static_cast<std::uint32_t>(number_from("MESHWRIGHT_STANDIN_SEED", 1));
   double worst = 0;
   if (const char* text = std::getenv("MESHWRIGHT_LAW_CASE")) {
-    CHECK(check_case(parse_law_case(text), order, worst));
+    CHECK(check_case(parse_law_case(text), order, graphs, worst));
     return;
   }
-  const std::int64_t first = number_from("MESHWRIGHT_LAW_SEED", 5000);
-  const std::int64_t count = number_from("MESHWRIGHT_LAW_PLANS", cases(20, 200));
+  const std::int64_t first = number_from("MESHWRIGHT_LAW_SEED", usual_first);
+  const std::int64_t count = number_from("MESHWRIGHT_LAW_PLANS", usual_count);
   std::int64_t tried = 0, refused = 0;
   for (std::int64_t seed = first; tried < count; ++seed) {
     const LawCase law_case = random_law_case(static_cast<std::uint32_t>(seed));
     const Model model = model_of(law_case);
     const auto plan = plan_of(law_case, model);
     if (!plan) continue;
-    check_case(law_case, order + static_cast<std::uint32_t>(seed), worst) ? ++tried : ++refused;
+    const auto stream_seed = order + static_cast<std::uint32_t>(seed);
+    check_case(law_case, stream_seed, graphs, worst) ? ++tried : ++refused;
   }
-  std::cout << count << " plans on GPUs, largest error " << worst << "; " << refused
-            << " others are refused\n";
+  std::cout << count << " plans on GPUs" << (graphs ? " by graphs" : "") << ", largest error "
+            << worst << "; " << refused << " others are refused\n";
   CHECK(refused < count);
+}
+
+}  // namespace
+
+TEST_CASE("random plans give one processor's losses, gradients and weights on GPUs") {
+  check_random_plans(false, cases(20, 200), 5000);
+}
+
+// Of three steps the first runs as usual, the second is captured and the third repeats it.
+TEST_CASE("captured plans give one processor's losses, gradients and weights on GPUs") {
+  check_random_plans(true, cases(6, 100), 9000);
 }
 
 namespace {
@@ -114,12 +129,28 @@ TEST_CASE("a call that fails ends training on GPUs with an error, not with a han
   }
 }
 
-TEST_CASE("GPUs use the memory that was planned, beside what libraries need") {
-  const SmallRun run("dp=2,zero=1");
-  run.on_gpus({.devices = 2});
-  for (const int device : {0, 1}) {
-    CHECK(used_bytes(device) == 0);
-    CHECK(peak_bytes(device) > 0);
+TEST_CASE("GPUs use the memory that was planned, all of it known before the first step") {
+  for (const char* choices :
+       {"pp=2,schedule=interleaved,virtual_stages=2,microbatch=1", "cp=2,context=ring",
+        "dp=2,zero=1", "pp=2,microbatch=1", "dp=2,tp=2,zero=3"}) {
+    if (!is_full() && choices[0] == 'd') continue;
+    for (const bool graphs : {false, true}) {
+      CAPTURE(choices, graphs);
+      SmallRun run(choices);
+      run.steps = 3;
+      run.run_options.graphs = graphs;
+      const auto programs = lower_all(run.model, run.plan);
+      const auto spaces = transfer_spaces(programs);
+      const Trained trained = run.on_gpus({.devices = 4, .seed = 5});
+      for (std::size_t d = 0; d < programs.size(); ++d) {
+        const auto& [planned, used] = trained.beside[d];
+        CHECK(planned == used);
+        CHECK(planned > spaces[d].total());
+        CHECK(Bytes(static_cast<std::int64_t>(peak_bytes(static_cast<int>(d)))) ==
+              lay_out_arena(programs[d]).peak + planned);
+        CHECK(used_bytes(static_cast<int>(d)) == 0);
+      }
+    }
   }
 }
 

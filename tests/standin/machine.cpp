@@ -101,6 +101,7 @@ std::shared_ptr<Event> Machine::event(const void* handle) const {
 }
 
 void Machine::put(Stream& stream, Operation operation) {
+  if (stream.capture) return add_node(stream, [operation] { return operation; });
   stream.queue.push_back(std::move(operation));
   moved();
 }
@@ -141,6 +142,19 @@ std::vector<Stream*> Machine::ready_streams(int device) const {
   return ready;
 }
 
+// Kernels that wait for other devices must all find room at once: nobody says which comes first.
+void Machine::check_room(const Stream& stream) {
+  int blocks = stream.queue.front().blocks;
+  for (const auto& other : streams_) {
+    if (other->device != stream.device || other->queue.empty()) continue;
+    const Operation& head = other->queue.front();
+    if (other.get() != &stream && head.is_transfer && head.started) blocks += head.blocks;
+  }
+  if (blocks <= kMultiprocessors) return;
+  add_fault("device " + std::to_string(stream.device) + ": transfers that run at once have " +
+            std::to_string(blocks) + " blocks, and there are fewer multiprocessors");
+}
+
 void Machine::run_head(Stream& stream) {
   Operation& head = stream.queue.front();
   memory_.open_only(stream.device);
@@ -149,6 +163,7 @@ void Machine::run_head(Stream& stream) {
     if (left_out_ && &stream == left_out_->stream && left_out_->is_open()) {
       left_out_->overtaken = true;
     }
+    if (head.is_transfer) check_room(stream);
     head.start();
   }
   if (!head.over || head.over()) stream.queue.pop_front();
@@ -243,7 +258,7 @@ bool Machine::run_device(Lock& lock, int device) {
 
 void Machine::poll(Lock& lock, int device) {
   bool any = false;
-  for (std::uint64_t count = 1 + draw() % 8; count > 0 && run_one(device); --count) any = true;
+  for (std::uint64_t count = 1 + draw() % 32; count > 0 && run_one(device); --count) any = true;
   for (int i = 0; i < options_.devices; ++i) any = any || run_one(i);
   memory_.close();
   if (any || this->device(device).failure) return;

@@ -19,12 +19,29 @@
 // The devices behind the stand-in's libraries: memory, streams and events.
 namespace meshwright::standin {
 
+struct Stream;
+
+// What is given to streams while they are captured. A node makes an operation whenever a graph is
+// launched, which runs after those of other nodes.
+struct Capture {
+  struct Node {
+    std::function<struct Operation()> make;
+    std::vector<std::size_t> after;
+    const Stream* stream = nullptr;  // that it was given to
+  };
+  Stream* origin = nullptr;
+  std::vector<Node> nodes;
+};
+
 struct Event {
   int device = 0;
   bool timed = true;
   std::int64_t recorded = 0, reached = 0;  // how often
   double time_s = 0;                       // when it was reached last
-  struct Stream* stream = nullptr;         // that it was recorded in last
+  Stream* stream = nullptr;                // that it was recorded in last
+  // In a capture: it stands for these nodes, and cannot be asked for.
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> nodes;
 };
 
 // Runs in its turn. `start` once, at the earliest when it is the first of its stream; it is over
@@ -35,6 +52,7 @@ struct Operation {
   std::function<bool()> over;
   std::shared_ptr<Event> awaited = nullptr;
   bool is_transfer = false;
+  int blocks = 0;  // of a transfer: multiprocessors that it keeps while it waits for others
   bool started = false;
 };
 
@@ -43,7 +61,17 @@ struct Stream {
   int number = 0;
   bool destroyed = false;  // by its owner; what is in it still runs
   std::deque<Operation> queue;
+  std::shared_ptr<Capture> capture;  // that it belongs to
+  std::vector<std::size_t> last;     // nodes that the next one comes after
 };
+
+// A graph that can be launched: streams of its own, which are given its nodes.
+struct Graph {
+  std::vector<Capture::Node> nodes;
+  std::map<const Stream*, std::shared_ptr<Stream>> streams;  // by those that were captured
+};
+
+inline constexpr int kMultiprocessors = 108;  // of a device, as many as an A100 has
 
 struct Device {
   std::size_t used = 0, peak = 0;
@@ -84,6 +112,13 @@ class Machine {
   void remove_event(const void* handle) { events_.erase(handle); }
 
   void put(Stream& stream, Operation operation);
+  // The next node of a stream that is captured.
+  void add_node(Stream& stream, std::function<Operation()> make);
+  // Ends the capture of a stream's; none: its streams were not all joined.
+  std::optional<std::vector<Capture::Node>> end_capture(Stream& origin);
+  std::shared_ptr<Graph> make_graph(std::vector<Capture::Node> nodes, int device);
+  void put_graph(Stream& stream, const std::shared_ptr<Graph>& graph);
+  void remove_graph(const Graph& graph);
   // A wait of `stream` that a test leaves out: whoever was to be waited for comes as late as it
   // can.
   void leave_out(const Stream& stream, const std::shared_ptr<Event>& event);
@@ -106,6 +141,7 @@ class Machine {
   Machine();
   std::vector<Stream*> ready_streams(int device) const;
   void run_head(Stream& stream);
+  void check_room(const Stream& stream);
   bool run_one(int device);
   bool run_needed(Stream* stream);
   bool wait_for_others(Lock& lock, int device);

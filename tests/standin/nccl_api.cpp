@@ -7,6 +7,8 @@
 namespace meshwright::standin {
 namespace {
 
+constexpr int kUsualBlocks = 32;  // where nobody asks for fewer
+
 struct NcclObjects {
   std::map<const void*, std::unique_ptr<Member>> members;
   std::map<std::uint64_t, std::shared_ptr<NcclGroupState>> groups;  // by what their id says
@@ -59,7 +61,7 @@ std::uint64_t number_in(const ncclUniqueId& id) {
 
 // None: the rank cannot be one of that group.
 Member* add_member(Machine& machine, const std::string& function, int ranks, const ncclUniqueId& id,
-                   int rank, bool blocking) {
+                   int rank, bool blocking, int blocks) {
   const std::uint64_t number = number_in(id);
   auto& group = objects_of_nccl().groups[number];
   if (!group) {
@@ -82,7 +84,11 @@ Member* add_member(Machine& machine, const std::string& function, int ranks, con
     return nullptr;
   }
   auto made = std::make_unique<Member>();
-  *made = {.group = group, .rank = rank, .device = current_device(), .blocking = blocking};
+  *made = {.group = group,
+           .rank = rank,
+           .device = current_device(),
+           .blocking = blocking,
+           .blocks = blocks};
   Member* const member = members[place] = made.get();
   objects_of_nccl().members.emplace(member, std::move(made));
   machine.moved();
@@ -96,9 +102,9 @@ ncclResult_t wait_for_ranks(Machine& machine, Lock& lock, Member& member) {
 }
 
 ncclResult_t make_member(const char* function, ncclComm_t* handle, int ranks,
-                         const ncclUniqueId& id, int rank, bool blocking) {
+                         const ncclUniqueId& id, int rank, bool blocking, int blocks) {
   return nccl_call(function, [&](Machine& machine, Lock& lock) {
-    Member* const made = add_member(machine, function, ranks, id, rank, blocking);
+    Member* const made = add_member(machine, function, ranks, id, rank, blocking, blocks);
     if (made == nullptr) return ncclInvalidUsage;
     *handle = reinterpret_cast<ncclComm_t>(made);
     if (open_group().depth > 0) {
@@ -127,14 +133,11 @@ ncclResult_t put_calls(Machine& machine, const std::vector<OpenGroup::Call>& cal
                            ncclInvalidUsage);
       }
     }
-    const bool pair = call.part.kind == PartKind::Send || call.part.kind == PartKind::Receive;
     launch->parts.push_back(call.part);
-    launch->numbers.push_back(pair ? -1 : call.member->collectives++);
-    ++launch->missing;
   }
   bool later = false;
   for (const auto& [stream, launch] : in_order) {
-    ++launch->member->unfinished;
+    if (!stream->capture) begin_launch(*launch);
     launch->member->to_put.emplace_back(stream, launch);
     if (!launch->member->blocking && machine.draw() % 2 == 0) {
       later = true;
@@ -227,12 +230,14 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   });
 }
 ncclResult_t ncclCommInitRank(ncclComm_t* handle, int ranks, ncclUniqueId id, int rank) {
-  return make_member("ncclCommInitRank", handle, ranks, id, rank, true);
+  return make_member("ncclCommInitRank", handle, ranks, id, rank, true, kUsualBlocks);
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   const bool blocking = config == nullptr || config->blocking != 0;
-  return make_member("ncclCommInitRankConfig", handle, ranks, id, rank, blocking);
+  const bool chosen = config != nullptr && config->maxCTAs != NCCL_CONFIG_UNDEF_INT;
+  return make_member("ncclCommInitRankConfig", handle, ranks, id, rank, blocking,
+                     chosen ? config->maxCTAs : kUsualBlocks);
 }
 ncclResult_t ncclCommInitAll(ncclComm_t* handles, int ranks, const int* devices) {
   return nccl_call("ncclCommInitAll", [&](Machine& machine, Lock&) {
@@ -242,9 +247,10 @@ ncclResult_t ncclCommInitAll(ncclComm_t* handles, int ranks, const int* devices)
     const int before = current_device();
     for (int rank = 0; rank < ranks; ++rank) {
       current_device() = devices == nullptr ? rank : devices[rank];
-      Member* const made = machine.has_device(current_device())
-                               ? add_member(machine, "ncclCommInitAll", ranks, id, rank, true)
-                               : nullptr;
+      Member* const made =
+          machine.has_device(current_device())
+              ? add_member(machine, "ncclCommInitAll", ranks, id, rank, true, kUsualBlocks)
+              : nullptr;
       if (made == nullptr) {
         current_device() = before;
         return ncclInvalidUsage;

@@ -58,7 +58,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->major = 8;
   properties->minor = 0;
   properties->totalGlobalMem = machine.options().memory;
-  properties->multiProcessorCount = 2;
+  properties->multiProcessorCount = kMultiprocessors;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
   properties->sharedMemPerBlock = 48 << 10;
@@ -69,7 +69,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   const std::map<int, int> known = {{cudaDevAttrComputeCapabilityMajor, 8},
                                     {cudaDevAttrComputeCapabilityMinor, 0},
-                                    {cudaDevAttrMultiProcessorCount, 2},
+                                    {cudaDevAttrMultiProcessorCount, kMultiprocessors},
                                     {cudaDevAttrMaxThreadsPerBlock, 1024},
                                     {cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10}};
   return runtime_call("cudaDeviceGetAttribute", cudaErrorInvalidValue,

@@ -78,6 +78,10 @@ cudaError_t put_copy(Machine& machine, Lock& lock, const Copy& copy, Stream& str
     machine.add_fault(copy.function + ": the memory is not of the kind that the call names");
     return cudaErrorInvalidValue;
   }
+  if (stream.capture && (from->where == Where::Pageable || to->where == Where::Pageable)) {
+    machine.add_fault(copy.function + ": memory that is not pinned while a stream is captured");
+    return cudaErrorStreamCaptureUnsupported;
+  }
   machine.put(stream, copy_operation(machine, copy, *from, *to));
   const bool to_host = to->where != Where::Device;
   const bool waits = whole ? to_host || from->where == Where::Pinned : to->where == Where::Pageable;

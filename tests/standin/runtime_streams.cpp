@@ -44,6 +44,7 @@ cudaError_t make_event(const char* function, cudaEvent_t* handle, unsigned flags
 }
 
 cudaError_t put_wait(Machine& machine, Stream& stream, const std::shared_ptr<Event>& event) {
+  if (stream.capture || event->capture) return wait_in_capture(machine, stream, *event);
   if (event->recorded == 0) {
     machine.add_fault(
         "cudaStreamWaitEvent: the event was never recorded, so nothing is waited for");
@@ -64,6 +65,9 @@ cudaError_t put_record(Machine& machine, Stream& stream, const std::shared_ptr<E
                       " in a stream of device " + std::to_string(stream.device));
     return cudaErrorInvalidResourceHandle;
   }
+  event->capture = stream.capture;
+  event->nodes = stream.last;
+  if (stream.capture) return cudaSuccess;
   const std::int64_t time = ++event->recorded;
   event->stream = &stream;
   machine.put(stream, {.name = "cudaEventRecord", .start = [&machine, event, time] {
@@ -71,6 +75,21 @@ cudaError_t put_record(Machine& machine, Stream& stream, const std::shared_ptr<E
                          event->time_s = machine.now_s();
                        }});
   machine.run_some(stream.device);
+  return cudaSuccess;
+}
+
+// A node of the graph that is captured.
+cudaError_t put_external_record(Machine& machine, Stream& stream,
+                                const std::shared_ptr<Event>& event) {
+  if (!stream.capture || event->device != stream.device) {
+    machine.add_fault("cudaEventRecordWithFlags: an external event of no capture");
+    return cudaErrorInvalidValue;
+  }
+  event->capture.reset();
+  machine.put(stream, {.name = "cudaEventRecordWithFlags", .start = [&machine, event] {
+                         event->reached = ++event->recorded;
+                         event->time_s = machine.now_s();
+                       }});
   return cudaSuccess;
 }
 
@@ -215,6 +234,21 @@ cudaError_t cudaEventRecord(cudaEvent_t event_handle, cudaStream_t handle) {
                           return cudaErrorInvalidResourceHandle;
                         }
                         return put_record(machine, *stream, event);
+                      });
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle,
+                                     unsigned flags) {
+  if (flags != cudaEventRecordExternal) return cudaEventRecord(event_handle, handle);
+  return runtime_call("cudaEventRecordWithFlags", cudaErrorInvalidResourceHandle,
+                      [&](Machine& machine, Lock&) {
+                        Stream* const stream = machine.stream(handle, current_device());
+                        const auto event = machine.event(event_handle);
+                        if (stream == nullptr || !event) {
+                          machine.add_fault("cudaEventRecordWithFlags: no such stream or event");
+                          return cudaErrorInvalidResourceHandle;
+                        }
+                        return put_external_record(machine, *stream, event);
                       });
 }
 

@@ -17,25 +17,27 @@ inline Seconds run_clock() {
   return Seconds(std::chrono::duration<double>(now).count());
 }
 
-inline DeviceMaker gpus(std::size_t devices) {
+inline DeviceMaker gpus(std::size_t devices, CudaRunOptions options = {}) {
   const std::vector<std::filesystem::path> folders = {MESHWRIGHT_STANDIN_FOLDER};
   std::vector<DeviceId> all;
   for (std::size_t i = 0; i < devices; ++i) all.push_back(DeviceId(i));
-  return cuda_devices(folders, MESHWRIGHT_VERSION, all, run_clock);
+  return cuda_devices(folders, MESHWRIGHT_VERSION, all, run_clock, options);
 }
 
 struct SmallRun {
   Model model = small_gpt();
   Plan plan;
+  std::int64_t steps = 2;
+  CudaRunOptions run_options = {};
   explicit SmallRun(const std::string& choices) : plan(small_plan(choices, model, 4, 8)) {}
 
-  Trained on_processors() const { return train(model, plan, 2); }
+  Trained on_processors() const { return train(model, plan, steps); }
   Trained on_gpus(Options options) const {
     options.guarded = false;
     restart(options);
     return train(
-        model, plan, 2, usual_settings(), [](std::vector<Program>&) {},
-        gpus(devices_of(plan).size()));
+        model, plan, steps, usual_settings(), [](std::vector<Program>&) {},
+        gpus(devices_of(plan).size(), run_options));
   }
 };
 

@@ -58,6 +58,7 @@ Machine& Machine::the() {
 
 void restart(const Options& options) {
   forget_communicators();
+  forget_graphs();
   Machine::the().restart(options);
   // Of this thread.
   cudaGetLastError();

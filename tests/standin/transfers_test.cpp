@@ -186,4 +186,22 @@ TEST_CASE("memory of another device, or overlapping, is no transfer's") {
   CHECK(has_fault("520 bytes that are not in one allocation"));
 }
 
+TEST_CASE("transfers that wait at once and have more blocks than multiprocessors are named") {
+  for (const int groups : {3, 4}) {  // of 32 blocks each where nobody asks for fewer
+    restart({.devices = 2, .seed = 3});
+    void* memory = nullptr;
+    REQUIRE(cudaMalloc(&memory, 8) == cudaSuccess);
+    for (int group = 0; group < groups; ++group) {
+      std::vector<ncclComm_t> members(2);
+      REQUIRE(ncclCommInitAll(members.data(), 2, nullptr) == ncclSuccess);
+      cudaStream_t stream = nullptr;
+      REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+      REQUIRE(ncclAllReduce(memory, memory, 1, ncclDouble, ncclSum, members[0], stream) ==
+              ncclSuccess);
+      for (int i = 0; i < 20; ++i) CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
+    }
+    CHECK(has_fault("fewer multiprocessors") == (groups > 3));
+  }
+}
+
 }  // namespace meshwright::standin
