@@ -77,6 +77,13 @@ std::vector<std::pair<std::string, std::string>> every_choice(const PlanChoices&
   return keys;
 }
 
+std::string_view unsaid_value(std::string_view key) {
+  if (key == "capacity") return "dropless";
+  if (key == "etp") return "tp";
+  // How sequences are cut says nothing where none is.
+  return key == "shard" ? "all" : "-";
+}
+
 ChoiceColumns choice_columns(const std::vector<PlanChoices>& plans, const PlanChoices& defaults) {
   using Keys = std::vector<std::pair<std::string, std::string>>;
   std::vector<Keys> all;
@@ -84,9 +91,7 @@ ChoiceColumns choice_columns(const std::vector<PlanChoices>& plans, const PlanCh
   const auto value_in = [](const Keys& keys, const std::string& key) -> std::string {
     const auto found = std::ranges::find(keys, key, &Keys::value_type::first);
     if (found != keys.end()) return found->second;
-    // What may be missing, and stands for itself then.
-    if (key == "capacity") return "dropless";
-    return key == "etp" ? "tp" : "all";
+    return std::string(unsaid_value(key));
   };
   std::vector<std::string> names;
   for (const Keys& keys : all) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace meshwright {
 
 // Every key of the short form with its value in words, also those that have their default.
 std::vector<std::pair<std::string, std::string>> every_choice(const PlanChoices& choices);
+
+// What stands in a table for a key that such a list may lack.
+std::string_view unsaid_value(std::string_view key);
 
 // Plans side by side: a column for each key in which they differ.
 struct ChoiceColumns {

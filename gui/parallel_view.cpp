@@ -6,6 +6,7 @@
 #include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "gui/ticks.h"
@@ -55,6 +56,13 @@ void ParallelView::load() {
                                  : number_of(rows[row].choices, column.key);
       if (number) numbers.insert(*number);
       if (!number) words.insert(choice_text(rows[row].choices, column.key));
+    }
+    // A number that some plans leave to something else is a word among words.
+    if (!words.empty() && !numbers.empty()) {
+      numbers.clear();
+      for (const std::uint32_t row : lines_) {
+        words.insert(choice_text(rows[row].choices, column.key));
+      }
     }
     axis.numbers.assign(numbers.begin(), numbers.end());
     axis.words.assign(words.begin(), words.end());
@@ -125,7 +133,7 @@ void ParallelView::paintEvent(QPaintEvent*) {
     if (plan.fate == Fate::Simulated) {
       const double slow =
           slowest_ > fastest_ ? (plan.step.value() - fastest_) / (slowest_ - fastest_) : 0;
-      color = scale_color(colors.dark ? 1 - 0.75 * slow : 0.8 * slow);
+      color = scale_color(colors.dark ? 1 - 0.75 * slow : 0.65 * slow);
     }
     color.setAlpha(plan.fate == Fate::Simulated ? 200 : 70);
     painter.setPen(QPen(color, plan.on_front ? 2 : 1));
@@ -162,7 +170,7 @@ void ParallelView::paint_axis(QPainter& painter, const Theme& colors, std::size_
     const bool bytes = axis.column.key == "bucket";
     label(place, !axis.words.empty() ? QString::fromStdString(axis.words[i])
                  : bytes             ? QString::fromStdString(
-                                           to_text(Bytes(static_cast<std::int64_t>(axis.numbers[i]))))
+                                           to_text(Bytes(std::llround(axis.numbers[i] * 1024 * 1024))))
                          : QString::number(axis.numbers[i]));
   }
   if (!axis.even) {
@@ -203,8 +211,15 @@ void ParallelView::brush(const Axis& axis, double from, double to) {
   };
   std::vector<FilterTerm> terms;
   if (!axis.words.empty()) {
-    terms.push_back(
-        {key, Comparison::Equal, axis.words[index_at((from + to) / 2, axis.words.size())]});
+    const std::size_t first = index_at(from, axis.words.size()),
+                      last = index_at(to, axis.words.size());
+    std::string values;
+    for (std::size_t i = first; i <= last; ++i) {
+      // Terms end at blanks, and words compare by how they begin.
+      const std::string word = axis.words[i].substr(0, axis.words[i].find(' '));
+      values += (values.empty() ? "" : "|") + word;
+    }
+    terms.push_back({key, Comparison::Equal, values});
   } else {
     const double unit = axis.column.figure == PlanFigure::Needs ? kOneGiB : 1;
     const double length = axis.numbers.back() - axis.numbers.front();
@@ -212,8 +227,12 @@ void ParallelView::brush(const Axis& axis, double from, double to) {
                                    : axis.numbers.front() + from * length;
     const double most = axis.even ? axis.numbers[index_at(to, axis.numbers.size())]
                                   : axis.numbers.front() + to * length;
-    terms.push_back({key, Comparison::GreaterOrEqual, fmt::format("{:.6g}", least / unit)});
-    terms.push_back({key, Comparison::LessOrEqual, fmt::format("{:.6g}", most / unit)});
+    // What was chosen is meant to the last digit.
+    const auto text = [&](double value) {
+      return axis.even ? fmt::format("{}", value) : fmt::format("{:.6g}", value / unit);
+    };
+    terms.push_back({key, Comparison::GreaterOrEqual, text(least)});
+    terms.push_back({key, Comparison::LessOrEqual, text(most)});
   }
   session_.set_filter(filter_with(session_.filter(), {key}, terms));
 }

@@ -33,11 +33,6 @@ constexpr FigureKey kFigureKeys[] = {
     {"mfu", PlanFigure::Mfu, 0.01},          {"bubble", PlanFigure::Bubble, 0.01},
     {"needs", PlanFigure::Needs, kGibibyte}, {"spare", PlanFigure::Spare, kGibibyte}};
 
-constexpr std::string_view kWordKeys[] = {
-    "fits",    "schedule", "recompute", "offload", "place",     "layers",
-    "overlap", "kernels",  "reshard",   "shard",   "gradients", "sequence_parallel",
-    "tensor",  "etp",      "capacity",  "context", "summa"};
-
 // Longer signs before those they begin with.
 constexpr std::pair<std::string_view, Comparison> kSigns[] = {
     {"<=", Comparison::LessOrEqual}, {">=", Comparison::GreaterOrEqual},
@@ -51,32 +46,106 @@ std::optional<double> number_in(std::string_view text) {
   return number;
 }
 
+// "a|b|c" is any of them.
+std::vector<std::string_view> values_in(std::string_view text) {
+  std::vector<std::string_view> values;
+  for (;;) {
+    const auto end = text.find('|');
+    values.push_back(text.substr(0, end));
+    if (end == text.npos) return values;
+    text.remove_prefix(end + 1);
+  }
+}
+
 const FigureKey* figure_key(std::string_view key) {
   const auto* found = std::ranges::find(kFigureKeys, key, &FigureKey::name);
   return found == std::end(kFigureKeys) ? nullptr : found;
 }
 
-bool holds(double left, Comparison comparison, double right) {
-  switch (comparison) {
-    case Comparison::Less:
-      return left < right;
-    case Comparison::LessOrEqual:
-      return left <= right;
-    case Comparison::Equal:
-      return left == right;
-    case Comparison::NotEqual:
-      return left != right;
-    case Comparison::GreaterOrEqual:
-      return left >= right;
-    case Comparison::Greater:
-      return left > right;
-  }
-  return false;
+bool is_equality(const FilterTerm& term) {
+  return term.comparison == Comparison::Equal || term.comparison == Comparison::NotEqual;
 }
 
-bool is_word_key(std::string_view key) {
-  return std::ranges::find(kWordKeys, key) != std::end(kWordKeys);
+// Whether a value can be meant; what is half typed cannot.
+bool is_finished(const FilterTerm& term) {
+  const ChoiceKey* choice = find_choice_key(term.key);
+  if (term.key != "fits" && !figure_key(term.key) && !choice) return false;
+  const KeyKind kind = choice ? choice->kind : term.key == "fits" ? KeyKind::Word : KeyKind::Number;
+  const auto is_value = [&](std::string_view value) {
+    const bool word = is_equality(term) && kind != KeyKind::Number;
+    return !value.empty() && (word || (kind != KeyKind::Word && number_in(value)));
+  };
+  // Of several one can be meant, but nothing is below several.
+  return is_equality(term) ? std::ranges::all_of(values_in(term.value), is_value)
+                           : is_value(term.value);
 }
+
+// A term of which very many rows are asked: what does not depend on them is looked up once.
+class TermCheck {
+ public:
+  TermCheck(const FilterTerm& term, Bytes limit)
+      : comparison_(term.comparison),
+        equality_(is_equality(term)),
+        figure_(figure_key(term.key)),
+        choice_(find_choice_key(term.key)),
+        limit_(limit) {
+    for (const std::string_view value : values_in(term.value)) {
+      auto number = number_in(value);
+      if (number && figure_) *number *= figure_->unit;
+      values_.push_back({value, number});
+    }
+  }
+
+  bool holds_for(const PlanRow& row) const {
+    const auto number = figure_   ? number_of(row, figure_->figure, limit_)
+                        : choice_ ? choice_->number(row.choices)
+                                  : std::nullopt;
+    // What is not known is neither above nor below.
+    if (figure_ && !number) return false;
+    if (equality_) return equals(row, number) == (comparison_ == Comparison::Equal);
+    return number && values_.front().number && compares(*number, *values_.front().number);
+  }
+
+ private:
+  struct Value {
+    std::string_view text;
+    std::optional<double> number;
+  };
+
+  bool equals(const PlanRow& row, const std::optional<double>& number) const {
+    std::optional<std::string> words;  // made where they are needed
+    return std::ranges::any_of(values_, [&](const Value& value) {
+      if (number && value.number) return *number == *value.number;
+      if (number && (figure_ || choice_->kind == KeyKind::Number)) return false;
+      if (!words) words = choice_ ? choice_->text(row.choices) : std::string(verdict_of(row));
+      return words->starts_with(value.text);
+    });
+  }
+
+  bool compares(double left, double right) const {
+    switch (comparison_) {
+      case Comparison::Less:
+        return left < right;
+      case Comparison::LessOrEqual:
+        return left <= right;
+      case Comparison::GreaterOrEqual:
+        return left >= right;
+      case Comparison::Greater:
+        return left > right;
+      case Comparison::Equal:
+      case Comparison::NotEqual:
+        break;
+    }
+    return false;
+  }
+
+  Comparison comparison_;
+  bool equality_;
+  const FigureKey* figure_;
+  const ChoiceKey* choice_;
+  Bytes limit_;
+  std::vector<Value> values_;
+};
 
 std::optional<FilterTerm> parse_term(std::string_view text) {
   std::pair<std::size_t, std::string_view> sign{text.npos, ""};
@@ -93,12 +162,7 @@ std::optional<FilterTerm> parse_term(std::string_view text) {
   for (const auto& [other, word] : kOtherWords) {
     if (term.key == other) term.key = word;
   }
-  if (term.value.empty()) return std::nullopt;
-  const bool equality =
-      term.comparison == Comparison::Equal || term.comparison == Comparison::NotEqual;
-  if (is_word_key(term.key)) return equality ? std::optional(term) : std::nullopt;
-  if (!figure_key(term.key) && !number_of(PlanChoices{}, term.key)) return std::nullopt;
-  return number_in(term.value) ? std::optional(term) : std::nullopt;
+  return is_finished(term) ? std::optional(term) : std::nullopt;
 }
 
 // What rows are sorted by: what fits first, then the column. Small, since very many are moved.
@@ -115,16 +179,21 @@ RowKey key_of(const PlanRow& row, std::uint32_t index, const PlanColumn& column,
   // Of what only has bounds one kind is as good as another.
   RowKey key{.row = index, .rank = static_cast<std::int8_t>(std::min(rank_of(row), 3))};
   std::optional<double> number;
+  bool is_word = false;
   if (column.figure == PlanFigure::Rank) {
     number = row.step.value();
   } else if (column.figure == PlanFigure::Choice) {
-    number = number_of(row.choices, column.key);
-    key.text = static_cast<std::uint32_t>(texts.size());
-    if (!number) texts.push_back(choice_text(row.choices, column.key));
+    const ChoiceKey* choice = find_choice_key(column.key);
+    number = choice ? choice->number(row.choices) : std::nullopt;
+    is_word = choice && choice->kind == KeyKind::Word;
+    if (is_word) {
+      key.text = static_cast<std::uint32_t>(texts.size());
+      texts.push_back(choice->text(row.choices));
+    }
   } else {
     number = number_of(row, column.figure, limit);
   }
-  key.missing = !number && column.figure != PlanFigure::Choice;
+  key.missing = !number && !is_word;
   key.number = number.value_or(0);
   if (descending) key.number = -key.number;
   return key;
@@ -189,27 +258,19 @@ std::string filter_without(const PlanFilter& filter, const FilterTerm& term) {
 }
 
 bool matches(const PlanRow& row, const FilterTerm& term, Bytes limit) {
-  if (const FigureKey* key = figure_key(term.key)) {
-    const auto left = number_of(row, key->figure, limit), right = number_in(term.value);
-    return left && right && holds(*left, term.comparison, *right * key->unit);
-  }
-  if (const auto left = number_of(row.choices, term.key)) {
-    const auto right = number_in(term.value);
-    return right && holds(*left, term.comparison, *right);
-  }
-  const std::string text =
-      term.key == "fits" ? std::string(verdict_of(row)) : choice_text(row.choices, term.key);
-  return text.starts_with(term.value) == (term.comparison == Comparison::Equal);
+  return TermCheck(term, limit).holds_for(row);
 }
 
 std::vector<std::uint32_t> visible_rows(const std::vector<PlanRow>& rows, const PlanFilter& filter,
                                         const PlanOrder& order, Bytes limit) {
+  std::vector<TermCheck> checks;
+  for (const FilterTerm& term : filter.terms) checks.emplace_back(term, limit);
   std::vector<RowKey> keys;
   std::vector<std::string> texts;
   const PlanColumn column = order.column.value_or(PlanColumn{PlanFigure::Step, "", ""});
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
-    const auto holds_here = [&](const FilterTerm& term) { return matches(rows[i], term, limit); };
-    if (std::ranges::all_of(filter.terms, holds_here)) {
+    const auto holds_here = [&](const TermCheck& check) { return check.holds_for(rows[i]); };
+    if (std::ranges::all_of(checks, holds_here)) {
       keys.push_back(key_of(rows[i], i, column, order.descending, limit, texts));
     }
   }

@@ -10,8 +10,8 @@ namespace meshwright {
 
 // What a person types to see fewer plans: terms that must all hold, such as
 // `tp<=4 mem<70 sched=1f1b fits=yes`. Keys are those of the short form and figures of the table;
-// numbers of memory are GiB, of steps seconds. A word compares by its beginning, so
-// `recompute=drop` is any that drops tensors.
+// numbers of memory are GiB, of steps seconds, of buckets MiB. A word compares by its beginning, so
+// `recompute=drop` is any that drops tensors; `tp=2|4` is either.
 enum class Comparison { Less, LessOrEqual, Equal, NotEqual, GreaterOrEqual, Greater };
 
 struct FilterTerm {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -12,34 +11,6 @@
 
 namespace meshwright {
 namespace {
-
-struct ChoiceKey {
-  std::string_view name;
-  std::optional<double> (*number)(const PlanChoices&);
-};
-
-template <auto member>
-std::optional<double> field(const PlanChoices& choices) {
-  return static_cast<double>(choices.*member);
-}
-
-// What is a number of its own; all other keys are words.
-constexpr std::array kNumberKeys = {
-    ChoiceKey{"dp", field<&PlanChoices::dp>},
-    ChoiceKey{"tp", field<&PlanChoices::tp>},
-    ChoiceKey{"pp", field<&PlanChoices::pp>},
-    ChoiceKey{"cp", field<&PlanChoices::cp>},
-    ChoiceKey{"ep", field<&PlanChoices::ep>},
-    ChoiceKey{"imbalance", field<&PlanChoices::imbalance>},
-    ChoiceKey{"depth", field<&PlanChoices::depth>},
-    ChoiceKey{"zero", field<&PlanChoices::zero>},
-    ChoiceKey{"microbatch", field<&PlanChoices::microbatch>},
-    ChoiceKey{"virtual_stages", field<&PlanChoices::virtual_stages>},
-    ChoiceKey{"prefetch", field<&PlanChoices::prefetch>},
-    ChoiceKey{
-        "bucket",
-        [](const PlanChoices& c) { return std::optional(static_cast<double>(c.bucket.value())); }},
-};
 
 std::string at_least(const PlanRow& row, std::string text) {
   return row.simulated ? text : "\u2265 " + text;
@@ -168,8 +139,9 @@ std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows, bool every) 
     names = choice_columns(looked, {}).names;
   }
   for (const std::string& name : names) {
-    const bool number = number_of(looked.front(), name).has_value();
-    columns.push_back({PlanFigure::Choice, name, name, number});
+    const ChoiceKey* key = find_choice_key(name);
+    const bool is_number = key && key->kind != KeyKind::Word;
+    columns.push_back({PlanFigure::Choice, name, name, is_number});
   }
   columns.insert(columns.end(), {{PlanFigure::Tokens, "Tokens/s", ""},
                                  {PlanFigure::PerDevice, "/device", ""},
@@ -177,20 +149,6 @@ std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows, bool every) 
                                  {PlanFigure::Bubble, "Bubble", ""},
                                  {PlanFigure::Spare, "To spare", ""}});
   return columns;
-}
-
-std::optional<double> number_of(const PlanChoices& choices, std::string_view key) {
-  const auto found = std::ranges::find(kNumberKeys, key, &ChoiceKey::name);
-  return found == kNumberKeys.end() ? std::nullopt : found->number(choices);
-}
-
-std::string choice_text(const PlanChoices& choices, std::string_view key) {
-  if (key == "schedule") return std::string(to_text(choices.schedule));
-  if (key == "recompute") return to_text(choices.recompute);
-  for (const auto& [name, value] : every_choice(choices)) {
-    if (name == key) return value;
-  }
-  return "";
 }
 
 std::optional<double> number_of(const PlanRow& row, PlanFigure figure, Bytes limit) {

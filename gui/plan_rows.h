@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gui/choice_keys.h"
 #include "planner/search/search.h"
 
 namespace meshwright {
@@ -52,14 +53,12 @@ struct PlanColumn {
   std::string key;     // of a choice: "tp"
   bool number = true;  // shown to the right
 };
-// How fast and how large, the keys in which rows differ, and further figures; only simulated rows
+// How fast and how large, the keys in which simulated rows differ, and further figures.
 std::vector<PlanColumn> plan_columns(std::span<const PlanRow> rows, bool every_choice = false);
 
 // The value that a column has for a row, to sort by: numbers ascend, texts do by their letters.
 // None: the row has no such value.
 std::optional<double> number_of(const PlanRow& row, PlanFigure figure, Bytes limit);
-std::optional<double> number_of(const PlanChoices& choices, std::string_view key);
-std::string choice_text(const PlanChoices& choices, std::string_view key);
 
 // How a row is shown in a column.
 std::string cell_text(const PlanRow& row, const PlanColumn& column, Bytes limit);

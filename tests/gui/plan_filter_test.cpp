@@ -1,9 +1,13 @@
 #include "gui/plan_filter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
+#include <set>
 
+#include "cli/choice_columns.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
@@ -26,6 +30,43 @@ std::vector<PlanRow> random_rows(std::uint32_t seed, std::size_t count) {
     rows.push_back(row);
   }
   return rows;
+}
+
+// With every key, whether a plan could have them together or not.
+PlanChoices random_choices(std::mt19937& numbers) {
+  const auto draw = [&](int most) { return std::uniform_int_distribution<int>(0, most)(numbers); };
+  const auto degree = [&] { return std::int64_t{1} << draw(5); };
+  const auto maybe = [&](auto value) { return draw(1) == 0 ? std::nullopt : std::optional(value); };
+  PlanChoices choices{
+      .dp = degree(), .tp = degree(), .pp = degree(), .cp = degree(), .ep = degree()};
+  choices.etp = maybe(degree());
+  choices.capacity = maybe(1.25);
+  choices.imbalance = 1 + 0.125 * draw(4);
+  choices.tensor = static_cast<TensorForm>(draw(3));
+  choices.depth = degree();
+  choices.context = static_cast<Context>(draw(3));
+  choices.ulysses = maybe(degree());
+  choices.inner_ring = maybe(degree());
+  choices.summa = draw(1) == 1;
+  choices.zero = draw(3);
+  choices.shard = maybe(degree());
+  choices.microbatch = degree();
+  choices.virtual_stages = degree();
+  if (draw(1) == 1) choices.layers = {draw(9), draw(9)};
+  if (draw(1) == 1) choices.place = {{"tp", degree()}, {"dp", degree()}};
+  choices.sequence_parallel = draw(1) == 1;
+  choices.schedule = draw(1) == 0 ? Schedule::GPipe : Schedule::Interleaved;
+  choices.recompute.kind = static_cast<Recompute>(draw(2));
+  choices.rerun_all = draw(1) == 1;
+  choices.offload_activations = draw(1) == 1;
+  choices.offload_optimizer = draw(1) == 1;
+  choices.bucket = Bytes(std::int64_t{1} << (20 + draw(12)));
+  choices.overlap = draw(1) == 1;
+  choices.prefetch = draw(4);
+  choices.reshard = draw(1) == 1;
+  choices.kernels = static_cast<KernelSet>(draw(2));
+  choices.gradient_precision = maybe(Precision::BF16);
+  return choices;
 }
 
 }  // namespace
@@ -70,6 +111,57 @@ TEST_CASE("memory is meant in GiB, shares in percent, words by how they begin") 
   // What is not known is neither above nor below.
   CHECK_FALSE(holds("mfu>0"));
   CHECK_FALSE(holds("mfu<100"));
+}
+
+TEST_CASE("every key of the short form is a column, a word of the filter and a value of its plan") {
+  const auto seed = GENERATE(6u, 7u, 8u);
+  INFO("seed " << seed);
+  std::mt19937 numbers(seed);
+  std::set<std::string, std::less<>> seen;
+  for (int i = 0; i < 50; ++i) {
+    const PlanRow row{.choices = random_choices(numbers)};
+    for (const auto& [key, value] : every_choice(row.choices)) {
+      INFO(key << "=" << value);
+      seen.insert(key);
+      CHECK(choice_text(row.choices, key) == value);
+      // Bytes are typed in MiB, and terms end at blanks.
+      const auto number = number_of(row.choices, key);
+      const std::string typed =
+          key == "bucket" ? fmt::format("{}", *number) : value.substr(0, value.find(' '));
+      const PlanFilter filter = parse_filter(key + "=" + typed);
+      REQUIRE(filter.terms.size() == 1);
+      CHECK(matches(row, filter.terms[0], 80_GiB));
+      CHECK_FALSE(matches(row, parse_filter(key + "!=" + typed).terms.at(0), 80_GiB));
+      CHECK(matches(row, parse_filter(key + "=" + typed + "|" + typed).terms.at(0), 80_GiB));
+      CHECK(number.has_value() == parse_filter(key + "<=" + typed).ignored.empty());
+    }
+  }
+  const auto keys = choice_keys();
+  CHECK(std::set<std::string, std::less<>>(keys.begin(), keys.end()) == seen);
+}
+
+TEST_CASE("a number that is left to another compares as a number where it is one") {
+  PlanRow row{.choices = {.tp = 8}};
+  const auto holds = [&](const char* text) {
+    return matches(row, parse_filter(text).terms.at(0), 80_GiB);
+  };
+  CHECK(holds("etp=tp"));
+  CHECK_FALSE(holds("etp<4"));
+  CHECK(holds("tp=2|8"));
+  CHECK(holds("tp!=2|4"));
+  CHECK(parse_filter("tp=2|").terms.empty());
+  CHECK(parse_filter("tp<2|4").terms.empty());
+  row.choices.etp = 16;
+  CHECK(holds("etp=16"));
+  CHECK_FALSE(holds("etp=1"));
+  CHECK_FALSE(holds("etp=tp"));
+  CHECK(holds("etp>4"));
+  // Sorted, what has no number comes last.
+  std::vector<PlanRow> rows(3, row);
+  rows[0].choices.etp.reset();
+  rows[1].choices.etp = 32;
+  const PlanOrder order{PlanColumn{PlanFigure::Choice, "etp", "etp"}, false};
+  CHECK(visible_rows(rows, {}, order, 80_GiB) == std::vector<std::uint32_t>{2, 1, 0});
 }
 
 TEST_CASE("what fits comes first whatever the rows are sorted by, and filters only take away") {
