@@ -10,8 +10,10 @@ void add_gui_options(Command& command, GuiOptions& options) {
   command.text("--view", options.view,
                "With --screenshot: this view alone; a name that is none lists them");
   command.text("--size", options.size, "With --screenshot: of the picture").with_default();
-  command.text("--theme", options.theme, "light or dark (if not given, as it was)")
-      .one_of({"light", "dark"});
+  command
+      .text("--theme", options.theme,
+            "light, dark or follow, which is the desktop's (if not given, as it was)")
+      .one_of({"light", "dark", "follow"});
   command.flag("--log-state", options.log_state,
                "Say on standard output what the window shows, for scripts that drive it");
   command.flag("--fresh", options.fresh, "Not what the window had when it was last closed");

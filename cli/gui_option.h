@@ -13,7 +13,7 @@ struct GuiOptions {
   std::vector<std::string> files;
   std::optional<std::string> global_batch, sequence;
   std::optional<std::string> screenshot, view;
-  std::optional<std::string> theme;  // none: as it was, or light
+  std::optional<std::string> theme;  // none: as it was; "follow": as the desktop is, pictures light
   std::string size = "1600x900";
   bool fresh = false, log_state = false;
 };

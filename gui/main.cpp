@@ -17,6 +17,7 @@
 #include "gui/screenshot.h"
 #include "gui/session_file.h"
 #include "gui/state_log.h"
+#include "gui/theme.h"
 
 namespace meshwright {
 namespace {
@@ -79,7 +80,9 @@ void show_window(const GuiOptions& options, int argc, char** argv) {
   MainWindow window(session);
   const bool alone = options.fresh || options.screenshot;
   if (!alone) restore_session(session, window);
-  if (options.theme) session.set_dark(*options.theme == "dark");
+  // Pictures are the same on every desktop.
+  if (!options.screenshot) session.set_desktop_dark(is_dark(QApplication::palette()));
+  if (options.theme) session.set_theme_choice(*parse_theme_choice(*options.theme));
   apply_theme(session.dark());
   Inputs inputs = session.inputs();
   if (options.global_batch) inputs.global_batch = *options.global_batch;

@@ -204,8 +204,19 @@ void MainWindow::watch_files() {
   }
 }
 
+// The desktop has other colours: its own are there for a moment, before those of the theme.
+bool MainWindow::event(QEvent* event) {
+  if (event->type() == QEvent::ThemeChange) {
+    QApplication::setPalette(QPalette());
+    session_.set_desktop_dark(is_dark(QApplication::palette()));
+    apply_theme(session_.dark());
+  }
+  return QMainWindow::event(event);
+}
+
 void MainWindow::show_theme() {
   apply_theme(session_.dark());
+  show_theme_choice();
   show_state();
 }
 

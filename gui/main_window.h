@@ -46,6 +46,7 @@ class MainWindow : public QMainWindow {
   const std::vector<QAction*>& commands() const { return actions_; }
 
  protected:
+  bool event(QEvent* event) override;
   void showEvent(QShowEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
@@ -59,6 +60,7 @@ class MainWindow : public QMainWindow {
   void add_search_actions(QMenu* search);
   void add_view_actions(QMenu* view);
   void add_pane_actions(QMenu* view);
+  void add_theme_actions(QMenu* view);
   void show_recent();
   void show_pane(QWidget& pane);
   void show_view(QWidget& view);
@@ -75,6 +77,7 @@ class MainWindow : public QMainWindow {
   void watch_files();
   void show_theme();
   void show_state();
+  void show_theme_choice();
   void add_view(const std::string& name, const QString& title, QWidget* view, QTabWidget& tabs);
 
   GuiSession& session_;
@@ -94,6 +97,7 @@ class MainWindow : public QMainWindow {
   std::map<std::string, QWidget*> views_;
   std::vector<QAction*> actions_;
   std::vector<QAction*> recent_;
+  std::map<ThemeChoice, QAction*> themes_;
   QMenu* exports_ = nullptr;
   std::vector<QWidget*> hidden_;  // while one pane has the window
   QFileSystemWatcher files_;

@@ -139,12 +139,34 @@ void MainWindow::add_view_actions(QMenu* view) {
   view->addSeparator();
   add_action(view, "A column for e&very choice", {},
              [this] { session_.set_every_column(!session_.every_column()); });
-  add_action(view, "&Dark", QKeySequence(Qt::CTRL | Qt::Key_T),
-             [this] { session_.set_dark(!session_.dark()); });
+  add_theme_actions(view);
   add_action(view, "This pane &alone", QKeySequence(Qt::Key_F11), [this] { toggle_pane(); });
   add_action(view, "&Full screen", QKeySequence(Qt::SHIFT | Qt::Key_F11),
              [this] { isFullScreen() ? showNormal() : showFullScreen(); });
   add_action(view, "&Reset the layout", {}, [this] { reset_layout(); });
+}
+
+void MainWindow::add_theme_actions(QMenu* view) {
+  add_action(view, "Li&ght or dark", QKeySequence(Qt::CTRL | Qt::Key_T), [this] {
+    session_.set_theme_choice(session_.dark() ? ThemeChoice::Light : ThemeChoice::Dark);
+  });
+  QMenu* menu = view->addMenu("C&olours");
+  const std::pair<ThemeChoice, const char*> choices[] = {
+      {ThemeChoice::Follow, "Colours of the &desktop"},
+      {ThemeChoice::Light, "&Light colours"},
+      {ThemeChoice::Dark, "Da&rk colours"}};
+  for (const auto& [choice, name] : choices) {
+    QAction* action =
+        add_action(menu, name, {}, [this, one = choice] { session_.set_theme_choice(one); });
+    action->setCheckable(true);
+    themes_[choice] = action;
+  }
+  show_theme_choice();
+}
+
+void MainWindow::show_theme_choice() {
+  for (const auto& [choice, action] : themes_)
+    action->setChecked(choice == session_.theme_choice());
 }
 
 void MainWindow::show_recent() {

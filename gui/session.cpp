@@ -296,10 +296,4 @@ void GuiSession::choose_moment(Seconds moment) {
   Q_EMIT moment_chosen();
 }
 
-void GuiSession::set_dark(bool dark) {
-  if (dark == dark_) return;
-  dark_ = dark;
-  Q_EMIT theme_changed();
-}
-
 }  // namespace meshwright

@@ -152,8 +152,14 @@ class GuiSession : public QObject {
   // Emits moment_chosen besides.
   void choose_moment(Seconds moment);
 
-  bool dark() const { return dark_; }
-  void set_dark(bool dark);
+  ThemeChoice theme_choice() const { return theme_choice_; }
+  void set_theme_choice(ThemeChoice choice);
+  // What the desktop has, which counts where it is followed.
+  void set_desktop_dark(bool dark);
+  bool dark() const {
+    return theme_choice_ == ThemeChoice::Follow ? desktop_dark_
+                                                : theme_choice_ == ThemeChoice::Dark;
+  }
 
   void undo();
   void redo();
@@ -246,7 +252,8 @@ class GuiSession : public QObject {
   RunsCompared runs_;
   std::vector<std::string> recent_;
   bool every_column_ = false;
-  bool dark_ = false;
+  ThemeChoice theme_choice_ = ThemeChoice::Follow;
+  bool desktop_dark_ = false;
   std::string problem_;
   ExitCode problem_code_ = ExitCode::Usage;
   History<Look> history_{Look{}};

@@ -12,7 +12,36 @@ std::vector<std::string> texts_of(const JsonInput& input, const char* name) {
   return found ? found->list<std::string>() : std::vector<std::string>();
 }
 
+ThemeChoice theme_of(const JsonInput& input) {
+  // The first of these files only knew two.
+  if (const auto dark = input.optional<bool>("dark")) {
+    return *dark ? ThemeChoice::Dark : ThemeChoice::Light;
+  }
+  const auto choice = parse_theme_choice(input.required<std::string>("theme"));
+  if (!choice) input.at("theme").fail_expected("follow, light or dark");
+  return *choice;
+}
+
 }  // namespace
+
+std::string_view to_text(ThemeChoice choice) {
+  switch (choice) {
+    case ThemeChoice::Follow:
+      return "follow";
+    case ThemeChoice::Light:
+      return "light";
+    case ThemeChoice::Dark:
+      return "dark";
+  }
+  return "";
+}
+
+std::optional<ThemeChoice> parse_theme_choice(std::string_view text) {
+  for (const auto choice : {ThemeChoice::Follow, ThemeChoice::Light, ThemeChoice::Dark}) {
+    if (to_text(choice) == text) return choice;
+  }
+  return std::nullopt;
+}
 
 std::string session_text(const SavedSession& session) {
   nlohmann::ordered_json inputs = nlohmann::ordered_json::object();
@@ -25,7 +54,7 @@ std::string session_text(const SavedSession& session) {
                                            {"inputs", inputs},
                                            {"allow_close", session.inputs.allow_close},
                                            {"filter", session.filter},
-                                           {"dark", session.dark},
+                                           {"theme", to_text(session.theme)},
                                            {"every_column", session.every_column},
                                            {"marked", session.marked},
                                            {"pinned", session.pinned},
@@ -51,7 +80,7 @@ SavedSession read_session(const JsonInput& input) {
   inputs.reject_unknown_fields();
   session.inputs.allow_close = input.required<bool>("allow_close");
   session.filter = input.required<std::string>("filter");
-  session.dark = input.required<bool>("dark");
+  session.theme = theme_of(input);
   // Not in the first of these files.
   session.every_column = input.optional<bool>("every_column").value_or(false);
   session.marked = texts_of(input, "marked");

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/base/json_input.h"
@@ -8,11 +10,17 @@
 
 namespace meshwright {
 
+// Which colours a person wants; unless chosen, those of the desktop.
+enum class ThemeChoice { Follow, Light, Dark };
+std::string_view to_text(ThemeChoice choice);
+// None: there is none of that name.
+std::optional<ThemeChoice> parse_theme_choice(std::string_view text);
+
 // What is there again when the program is started the next time.
 struct SavedSession {
   Inputs inputs;
   std::string filter;
-  bool dark = false;
+  ThemeChoice theme = ThemeChoice::Follow;
   bool every_column = false;
   std::vector<std::string> marked;  // plans by their short forms
   std::vector<std::string> pinned;  // lanes of timelines

@@ -71,8 +71,20 @@ void GuiSession::add_recent(const std::string& name) {
   Q_EMIT recent_changed();
 }
 
+void GuiSession::set_theme_choice(ThemeChoice choice) {
+  if (choice == theme_choice_) return;
+  theme_choice_ = choice;
+  Q_EMIT theme_changed();
+}
+
+void GuiSession::set_desktop_dark(bool dark) {
+  if (dark == desktop_dark_) return;
+  desktop_dark_ = dark;
+  Q_EMIT theme_changed();
+}
+
 SavedSession GuiSession::saved() const {
-  SavedSession saved{.inputs = inputs_, .filter = filter_text_, .dark = dark_};
+  SavedSession saved{.inputs = inputs_, .filter = filter_text_, .theme = theme_choice_};
   for (const std::uint32_t row : marked_) {
     saved.marked.push_back(to_text(rows_[row].choices, asked_->question.defaults));
   }
@@ -86,7 +98,7 @@ SavedSession GuiSession::saved() const {
 void GuiSession::restore(const SavedSession& session) {
   set_inputs(session.inputs);
   set_filter(session.filter);
-  set_dark(session.dark);
+  set_theme_choice(session.theme);
   set_every_column(session.every_column);
   pinned_ = session.pinned;
   Q_EMIT pins_changed();

@@ -123,6 +123,11 @@ QPalette palette_of(const Theme& theme) {
   return palette;
 }
 
+bool is_dark(const QPalette& palette) {
+  return palette.color(QPalette::WindowText).lightness() >
+         palette.color(QPalette::Window).lightness();
+}
+
 QColor scale_color(double share) {
   // Viridis of matplotlib at equal distances.
   static const std::array<QColor, 9> kViridis = {

@@ -22,6 +22,8 @@ struct Theme {
 };
 const Theme& theme(bool dark);
 QPalette palette_of(const Theme& theme);
+// Whether text is lighter than what it stands on.
+bool is_dark(const QPalette& palette);
 
 // From 0 to 1 along a scale that is as even to the eye as to the numbers (viridis).
 QColor scale_color(double share);

@@ -224,7 +224,7 @@ TEST_CASE("a saved session is read back as it was, and a bad one is refused by n
   session.inputs.pins = "tp=8";
   session.inputs.allow_close = true;
   session.filter = "tp<=4";
-  session.dark = true;
+  session.theme = ThemeChoice::Dark;
   session.geometry = "AdnQ";
   const std::string text = session_text(session);
   CHECK(read_session(JsonInput::parse(text, "session.json")) == session);
@@ -236,7 +236,10 @@ TEST_CASE("a saved session is read back as it was, and a bad one is refused by n
   };
   refused("\"version\": 1", "\"version\": 2");
   refused("meshwright-session", "meshwright-plan");
-  refused("\"dark\": true", "\"dark\": 3");
+  const auto older = replaced(text, "\"theme\": \"dark\"", "\"dark\": true");
+  CHECK(read_session(JsonInput::parse(older, "session.json")) == session);
+  refused("\"theme\": \"dark\"", "\"theme\": \"grey\"");
+  refused("\"theme\": \"dark\"", "\"dark\": 3");
   refused("\"filter\"", "\"filler\"");
   refused("\"pin\"", "\"pins\"");
 }

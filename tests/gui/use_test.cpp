@@ -152,7 +152,7 @@ TEST_CASE("a session that was saved can be opened as a file") {
   SavedSession saved;
   saved.inputs = small_question();
   saved.marked = {"dp=8", "dp=4,tp=2"};
-  saved.dark = true;
+  saved.theme = ThemeChoice::Dark;
   const auto file = folder.write("session.json", session_text(saved));
   GuiSession session(shipped_data());
   open_file(session, file.string());

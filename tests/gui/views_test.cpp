@@ -8,6 +8,7 @@
 #include "gui/lane_painter.h"
 #include "gui/plans_model.h"
 #include "gui/screenshot.h"
+#include "gui/theme.h"
 #include "tests/bad_files.h"
 #include "tests/gui/application.h"
 
@@ -105,7 +106,7 @@ TEST_CASE("every view paints something in both themes, alone and in the window")
   session.try_plan("dp=2,tp=2,pp=2,microbatch=2");
   REQUIRE(settles(session));
   for (const bool dark : {false, true}) {
-    session.set_dark(dark);
+    session.set_theme_choice(dark ? ThemeChoice::Dark : ThemeChoice::Light);
     apply_theme(dark);
     MainWindow whole(session);
     whole.resize(1280, 720);
@@ -121,6 +122,30 @@ TEST_CASE("every view paints something in both themes, alone and in the window")
       CHECK(different_colors(window.grab().toImage()) > 3);
     }
   }
+}
+
+TEST_CASE("colours are the desktop's unless a person chose") {
+  application();
+  GuiSession session(shipped_data());
+  MainWindow window(session);
+  const auto shown_dark = [&] {
+    CHECK(is_dark(QApplication::palette()) == session.dark());
+    return session.dark();
+  };
+  session.set_desktop_dark(true);
+  CHECK(shown_dark());
+  session.set_theme_choice(ThemeChoice::Light);
+  CHECK_FALSE(shown_dark());
+  session.set_theme_choice(ThemeChoice::Dark);
+  session.set_desktop_dark(false);
+  CHECK(shown_dark());
+  session.set_theme_choice(ThemeChoice::Follow);
+  CHECK_FALSE(shown_dark());
+  // When it changes it is asked again: the desktop of tests is light.
+  session.set_desktop_dark(true);
+  QEvent changed(QEvent::ThemeChange);
+  QApplication::sendEvent(&window, &changed);
+  CHECK_FALSE(shown_dark());
 }
 
 TEST_CASE("keys move the time that is looked at, and Backspace goes back") {
