@@ -79,7 +79,8 @@ void ExportView::show_target() {
   const QSignalBlocker quiet(&file_);
   file_.clear();
   const auto& detail = session_.detail();
-  if (detail && !detail->choices) text_.setPlainText("The plan is a file's, without a short form.");
+  if (detail && !detail->choices)
+    text_.setPlainText("No short form says this plan, and frameworks are told by these alone.");
   if (detail && detail->choices && target_.currentIndex() >= 0) {
     const auto& target = export_targets()[static_cast<std::size_t>(target_.currentIndex())];
     try {

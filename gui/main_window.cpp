@@ -36,6 +36,15 @@ namespace {
 
 constexpr int kLayoutVersion = 1;  // of the docks: others are not restored
 
+// Of a question; names of presets are none.
+QStringList asked_files(const Inputs& inputs) {
+  QStringList files;
+  for (const std::string& name : {inputs.model, inputs.cluster, inputs.profile}) {
+    files += QString::fromStdString(name);
+  }
+  return files;
+}
+
 }  // namespace
 
 void apply_theme(bool dark) {
@@ -54,11 +63,16 @@ MainWindow::MainWindow(GuiSession& session, QWidget* parent)
   connect(&session, &GuiSession::theme_changed, this, [this] { show_theme(); });
   connect(&session, &GuiSession::problem_changed, this, [this] { show_state(); });
   connect(&session, &GuiSession::rows_changed, this, [this] { watch_files(); });
+  connect(&session, &GuiSession::detail_changed, this, [this] { watch_files(); });
+  connect(&session, &GuiSession::traced_changed, this, [this] { watch_files(); });
   connect(&files_, &QFileSystemWatcher::fileChanged, this, [this](const QString& file) {
-    const bool there = QFileInfo::exists(file);
-    session_.report_problem(fmt::format("{} {} since it was read: F5 searches again",
-                                        file.toStdString(),
-                                        there ? "has changed" : "is not there any more"));
+    const std::string name = file.toStdString();
+    const auto asked = session_.asked() ? asked_files(session_.asked()->inputs) : QStringList();
+    session_.report_problem(fmt::format(
+        "{} {}: {}", name,
+        QFileInfo::exists(file) ? "has changed since it was read" : "is not there any more",
+        asked.contains(file) ? "F5 searches again" : "what is shown was read before"));
+    watched_.clear();  // what has another file's place is watched anew
   });
   connect(&session, &GuiSession::search_changed, this, [this] { show_state(); });
   connect(&session, &GuiSession::visible_changed, this, [this] { show_state(); });
@@ -192,14 +206,18 @@ void MainWindow::showEvent(QShowEvent* event) {
   restored_ = true;
 }
 
-// What was read for the plans that are shown.
+// What was read for what is shown.
 void MainWindow::watch_files() {
-  if (watched_ == session_.asked()) return;
-  watched_ = session_.asked();
+  QStringList files;
+  if (session_.asked()) files = asked_files(session_.asked()->inputs);
+  if (session_.traced()) files += QString::fromStdString(session_.traced()->name);
+  if (session_.detail() && session_.detail()->file) {
+    files += QString::fromStdString(*session_.detail()->file);
+  }
+  if (files == watched_) return;
+  watched_ = files;
   if (!files_.files().isEmpty()) files_.removePaths(files_.files());
-  for (const std::string& name :
-       {watched_->inputs.model, watched_->inputs.cluster, watched_->inputs.profile}) {
-    const QString file = QString::fromStdString(name);
+  for (const QString& file : files) {
     if (QFileInfo(file).isFile()) files_.addPath(file);
   }
 }

@@ -5,6 +5,7 @@
 #include <QMainWindow>
 #include <QProgressBar>
 #include <QSplitter>
+#include <QStringList>
 #include <QTabWidget>
 #include <functional>
 #include <map>
@@ -101,7 +102,7 @@ class MainWindow : public QMainWindow {
   QMenu* exports_ = nullptr;
   std::vector<QWidget*> hidden_;  // while one pane has the window
   QFileSystemWatcher files_;
-  std::shared_ptr<const AskedSearch> watched_;
+  QStringList watched_;
   bool restored_ = false;
 };
 

@@ -25,14 +25,18 @@ void open_input(GuiSession& session, std::string Inputs::*field, const std::stri
   session.set_inputs(std::move(inputs));
 }
 
+// What is multiplied of a cluster: "h100" of "h100:4x8".
+std::string before_colon(const std::string& cluster) {
+  return cluster.substr(0, cluster.find(':'));
+}
+
 // A short form of a plan, a preset or the shorthand of a cluster; false: it is none of them.
 bool open_name(GuiSession& session, const std::string& name) {
-  const std::string before_colon = name.substr(0, name.find(':'));
   if (looks_like_choices(name)) {
     session.try_plan(name);
   } else if (is_preset(session, "models", name)) {
     open_input(session, &Inputs::model, name);
-  } else if (is_preset(session, "clusters", before_colon)) {
+  } else if (is_preset(session, "clusters", before_colon(name))) {
     open_input(session, &Inputs::cluster, name);
   } else {
     return false;
@@ -65,6 +69,20 @@ void open_search(GuiSession& session, const JsonInput& saved) {
   }
 }
 
+// A plan was made for a question, which it says but for files of models and clusters.
+void open_plan(GuiSession& session, const JsonInput& plan, const std::string& name) {
+  Inputs inputs = session.inputs();
+  const auto model = plan.at("model").required<std::string>("name"),
+             cluster = plan.at("cluster").required<std::string>("name");
+  if (is_preset(session, "models", model)) inputs.model = model;
+  if (is_preset(session, "clusters", before_colon(cluster))) inputs.cluster = cluster;
+  inputs.global_batch = std::to_string(plan.at("global_batch").integer(1, kMostSaved));
+  inputs.sequence = std::to_string(plan.at("sequence").integer(1, kMostSaved));
+  inputs.precision = plan.required<std::string>("precision");
+  session.set_inputs(std::move(inputs));
+  session.try_plan(name);
+}
+
 void open_document(GuiSession& session, const std::string& name) {
   if (begins_as_trace(name)) return session.open_trace(name);
   const JsonInput input = JsonInput::read(name, kLargestOpened);
@@ -72,7 +90,7 @@ void open_document(GuiSession& session, const std::string& name) {
                           ? input.required<std::string>("format")
                           : std::string();
   if (format == "meshwright-cluster") return open_input(session, &Inputs::cluster, name);
-  if (format == "meshwright-plan") return session.try_plan(name);
+  if (format == "meshwright-plan") return open_plan(session, input, name);
   if (format == "meshwright-session") return session.restore(read_session(input));
   if (input.is_object() && input.has("otherData")) return session.open_trace(name);
   if (input.is_object() && input.has("plans")) return open_search(session, input);

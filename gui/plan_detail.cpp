@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "cli/export_check.h"
+
 namespace meshwright {
 namespace {
 
@@ -38,10 +40,11 @@ std::shared_ptr<const PlanDetail> detail_of(const std::shared_ptr<const AskedSea
   PlanOptions options = asked->setting_options.plan;
   options.plan = name;
   const AskedPlan form = asked_plan(options, *asked->setting);
-  auto detail = played(asked, name, plan_for(form, options, asked->setting->setting));
-  if (const auto* short_form = std::get_if<ShortForm>(&form)) {
-    detail->choices = short_form->choices;
-  }
+  const auto said = form_of(form, *asked->setting);
+  auto detail = played(asked, said ? to_text(said->choices, asked->question.defaults) : name,
+                       plan_for(form, options, asked->setting->setting));
+  if (said) detail->choices = said->choices;
+  if (std::holds_alternative<Plan>(form)) detail->file = name;
   return detail;
 }
 

@@ -15,7 +15,8 @@ namespace meshwright {
 struct PlanDetail {
   std::shared_ptr<const AskedSearch> asked;  // the plan's model and cluster
   std::string name;                          // its short form, or its file
-  std::optional<PlanChoices> choices;        // none: it is a file's
+  std::optional<std::string> file;           // that it was read from
+  std::optional<PlanChoices> choices;        // none: no short form says it
   Plan plan;
   Prediction prediction;
   TimelineLanes lanes;

@@ -1,13 +1,9 @@
 // What a person does in the window, and what comes of it.
 #include <QAction>
-#include <QDropEvent>
-#include <QMimeData>
 #include <QScrollArea>
 #include <QTest>
 #include <QToolButton>
-#include <QUrl>
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <map>
 
 #include "cli/runs_option.h"
@@ -117,53 +113,6 @@ TEST_CASE("marks stay when the same is searched again, and are undone and redone
   CHECK(session.marked().size() == 3);
   CHECK(session.filter_text() == "tp<=4");
   CHECK(session.time() != whole);
-}
-
-TEST_CASE("files that were opened are offered again, and one that has vanished is a message") {
-  application();
-  const TemporaryFolder folder;
-  GuiSession session(shipped_data());
-  const MainWindow window(session);
-  std::vector<std::string> names;
-  for (int i = 0; i < 11; ++i) {
-    const auto file = folder.path() / ("model" + std::to_string(i) + ".json");
-    std::filesystem::copy_file(shipped_data() / "models/gpt2-tiny.json", file);
-    open_file(session, file.string());
-    names.insert(names.begin(), file.string());
-  }
-  CHECK(session.problem() == "");
-  REQUIRE(session.recent().size() == 9);
-  CHECK(std::equal(session.recent().begin(), session.recent().end(), names.begin()));
-  open_file(session, names[4]);
-  CHECK(session.recent().size() == 9);
-  CHECK(session.recent().front() == names[4]);
-  // Names that are no files are not.
-  open_file(session, "gpt2");
-  CHECK(session.recent().front() == names[4]);
-  std::filesystem::remove(names[2]);
-  open_file(session, names[2]);
-  CHECK_THAT(session.problem(), Catch::Contains("model8.json"));
-  CHECK(session.problem_code() == ExitCode::BadInputFile);
-}
-
-TEST_CASE("a session that was saved can be opened as a file") {
-  application();
-  const TemporaryFolder folder;
-  SavedSession saved;
-  saved.inputs = small_question();
-  saved.marked = {"dp=8", "dp=4,tp=2"};
-  saved.theme = ThemeChoice::Dark;
-  const auto file = folder.write("session.json", session_text(saved));
-  GuiSession session(shipped_data());
-  open_file(session, file.string());
-  REQUIRE(settles(session));
-  CHECK(session.problem() == "");
-  CHECK(session.dark());
-  CHECK(session.inputs() == saved.inputs);
-  CHECK(session.marked().size() == 2);
-  folder.write("session.json", replaced(session_text(saved), "\"marked\": [", "\"marked\": [3, "));
-  open_file(session, file.string());
-  CHECK_THAT(session.problem(), Catch::Contains("session.json") && Catch::Contains("marked"));
 }
 
 TEST_CASE("what goes wrong has the exit code that the command line has for it") {
@@ -397,28 +346,6 @@ TEST_CASE_METHOD(OpenWindow, "F11 leaves the pane that has the keys, and brings 
   CHECK_FALSE(visible("summary"));
   command_with(window, QKeySequence(Qt::Key_F11))->trigger();
   for (const char* name : {"timeline", "plans", "memory", "summary"}) CHECK(visible(name));
-}
-
-TEST_CASE("files that are dropped onto the window are opened") {
-  application();
-  const TemporaryFolder folder;
-  const auto model = folder.path() / "model.json", cluster = folder.path() / "cluster.json";
-  std::filesystem::copy_file(shipped_data() / "models/gpt2-tiny.json", model);
-  std::filesystem::copy_file(shipped_data() / "clusters/h100.json", cluster);
-  GuiSession session(shipped_data());
-  MainWindow window(session);
-  window.show();
-  QMimeData files;
-  files.setUrls({QUrl::fromLocalFile(QString::fromStdString(model.string())),
-                 QUrl::fromLocalFile(QString::fromStdString(cluster.string()))});
-  QDragEnterEvent enter({50, 50}, Qt::CopyAction, &files, Qt::LeftButton, Qt::NoModifier);
-  QApplication::sendEvent(&window, &enter);
-  CHECK(enter.isAccepted());
-  QDropEvent drop(QPointF(50, 50), Qt::CopyAction, &files, Qt::LeftButton, Qt::NoModifier);
-  QApplication::sendEvent(&window, &drop);
-  CHECK(session.inputs().model == model.string());
-  CHECK(session.inputs().cluster == cluster.string());
-  CHECK(session.recent().size() == 2);
 }
 
 TEST_CASE_METHOD(OpenWindow, "a click on the memory shows the tensors that are held then") {
