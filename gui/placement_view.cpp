@@ -13,7 +13,7 @@
 namespace meshwright {
 namespace {
 
-constexpr int kHead = 34, kNodeNames = 58;
+constexpr int kHead = 34, kNumbered = 24;  // the latter: pixels of a square with its number
 
 }  // namespace
 
@@ -24,6 +24,7 @@ PlacementView::PlacementView(GuiSession& session, QWidget* parent)
   by_.setAccessibleName("What devices are coloured by");
   by_.move(8, 6);
   connect(&by_, &QComboBox::currentTextChanged, this, [this] { update(); });
+  connect(&by_, &QComboBox::activated, this, [this] { by_chosen_ = true; });
   connect(&session, &GuiSession::detail_changed, this, [this] { load(); });
   connect(&session, &GuiSession::device_changed, this, [this] { update(); });
   connect(&session, &GuiSession::theme_changed, this, [this] { update(); });
@@ -42,7 +43,9 @@ void PlacementView::load() {
     by_.clear();
     for (const std::string& name : shades_of(*placement_))
       by_.addItem(QString::fromStdString(name));
-    by_.setCurrentIndex(std::max(0, by_.findText(before)));
+    const int same = by_chosen_ ? by_.findText(before) : -1;
+    by_.setCurrentIndex(same >= 0 ? same
+                                  : by_.findText(QString::fromStdString(usual_shade(*placement_))));
     by_.adjustSize();
   }
   by_.setVisible(placement_.has_value());
@@ -50,8 +53,7 @@ void PlacementView::load() {
 }
 
 QRect PlacementView::plot() const {
-  return {8 + kNodeNames, kHead, std::max(1, width() - 16 - kNodeNames),
-          std::max(1, height() - kHead - 8)};
+  return {8, kHead, std::max(1, width() - 16), std::max(1, height() - kHead - 8)};
 }
 
 GridLayout PlacementView::grid() const {
@@ -77,7 +79,8 @@ QRect PlacementView::square_of(const GridLayout& grid, std::size_t device) const
   const auto inside = static_cast<int>(static_cast<std::int64_t>(device) -
                                        placement_->first_of_node[static_cast<std::size_t>(node)]);
   const QPoint first = plot().topLeft() - first_;
-  const int x = first.x() + node % grid.columns * grid.node_width() + inside * grid.cell;
+  const int x =
+      first.x() + node % grid.columns * grid.node_width() + grid.name_width() + inside * grid.cell;
   const int y = first.y() + node / grid.columns * grid.node_height();
   return {x, y, std::max(1, grid.cell - (grid.cell > 4 ? 1 : 0)),
           std::max(1, grid.cell - (grid.cell > 4 ? 1 : 0))};
@@ -92,7 +95,8 @@ void PlacementView::paintEvent(QPaintEvent*) {
   const Report& report = session_.detail()->prediction.report;
   const std::string by = by_.currentText().toStdString();
   const QRect area = plot();
-  painter.setClipRect(area.adjusted(layout.columns == 1 ? -kNodeNames : 0, 0, 0, 0));
+  const int places = places_in(layout.cell);
+  painter.setClipRect(area);
   for (std::size_t device = 0; device < placement_->devices.size(); ++device) {
     const QRect square = square_of(layout, device);
     if (!square.intersects(area)) continue;
@@ -104,31 +108,79 @@ void PlacementView::paintEvent(QPaintEvent*) {
       painter.setPen(QPen(colors.text, 1));
       painter.drawRect(square.adjusted(0, 0, -1, -1));
     }
-    if (layout.cell < 24) continue;
+    if (layout.cell < kNumbered) continue;
     painter.setPen(shade ? readable_on(color) : colors.dim);
-    painter.drawText(square, Qt::AlignCenter, QString::number(device));
+    painter.drawText(square, Qt::AlignCenter, words_in(device, places));
   }
   painter.setPen(colors.dim);
-  if (layout.columns == 1 && layout.cell >= 12) {
-    for (std::size_t node = 0; node < placement_->first_of_node.size(); ++node) {
-      const QRect first =
-          square_of(layout, static_cast<std::size_t>(placement_->first_of_node[node]));
-      painter.drawText(QRect(4, first.top(), kNodeNames, first.height()),
-                       Qt::AlignVCenter | Qt::AlignRight, QString("node %1").arg(node));
-    }
+  for (std::size_t node = 0; layout.name_width() > 0 && node < placement_->first_of_node.size();
+       ++node) {
+    const QRect first =
+        square_of(layout, static_cast<std::size_t>(placement_->first_of_node[node]));
+    painter.drawText(QRect(first.left() - layout.name_width(), first.top(), layout.name_width() - 6,
+                           first.height()),
+                     Qt::AlignVCenter | Qt::AlignRight, QString("node %1").arg(node));
   }
   painter.setClipping(false);
-  // The scale, from least to most.
-  const QRect bar(by_.geometry().right() + 44, 12,
-                  std::max(20, std::min(120, width() - by_.width() - 130)), 10);
+  paint_scale(painter, by);
+}
+
+// A square for each value where they are few, else from least to most.
+void PlacementView::paint_scale(QPainter& painter, const std::string& by) const {
+  constexpr std::int64_t kFew = 8;
+  const int left = by_.geometry().right() + 12;
+  const auto values = values_of(*placement_, by);
+  if (values && *values <= kFew) {
+    for (std::int64_t i = 0; i < *values; ++i) {
+      const QColor color =
+          scale_color(*values > 1 ? static_cast<double>(i) / static_cast<double>(*values - 1) : 0);
+      const QRect square(left + static_cast<int>(i) * 24, 8, 22, 18);
+      painter.fillRect(square, color);
+      painter.setPen(readable_on(color));
+      painter.drawText(square, Qt::AlignCenter, QString::number(i));
+    }
+    return;
+  }
+  const QRect bar(left + 36, 12, std::max(20, std::min(120, width() - left - 100)), 10);
   for (int x = 0; x < bar.width(); ++x) {
     painter.fillRect(QRect(bar.left() + x, bar.top(), 1, bar.height()),
                      scale_color(static_cast<double>(x) / bar.width()));
   }
-  const bool share = by == "memory" || by == "busy";
-  painter.drawText(QRect(bar.left() - 36, 8, 32, 18), Qt::AlignRight | Qt::AlignVCenter,
-                   share ? "0 %" : "first");
-  painter.drawText(QRect(bar.right() + 6, 8, 60, 18), Qt::AlignVCenter, share ? "100 %" : "last");
+  painter.setPen(theme(session_.dark()).dim);
+  painter.drawText(QRect(left, 8, 32, 18), Qt::AlignRight | Qt::AlignVCenter, values ? "0" : "0 %");
+  painter.drawText(QRect(bar.right() + 6, 8, 60, 18), Qt::AlignVCenter,
+                   values ? QString::number(*values - 1) : QString("100 %"));
+}
+
+// The device's number, and where it stands: so many places a line, or none.
+QString PlacementView::words_in(std::size_t device, int places) const {
+  const PlacedDevice& placed = placement_->devices[device];
+  QString text = QString::number(device);
+  if (places == 0 || !placed.used) return text;
+  int written = 0;
+  const auto add = [&](const std::string& name, std::int64_t at) {
+    text += QString(written++ % places == 0 ? "\n" : "  ");
+    text += QString::fromStdString(fmt::format("{} {}", name, at));
+  };
+  if (placement_->slots > 1) add("pp", static_cast<std::int64_t>(placed.slot));
+  for (std::size_t i = 0; i < placed.coordinates.size(); ++i) {
+    add(placement_->degrees[i].name, placed.coordinates[i]);
+  }
+  return text;
+}
+
+// As many places a line as fit into every square: what the last device has is longest.
+int PlacementView::places_in(int cell) const {
+  for (std::size_t device = placement_->devices.size(); device-- > 0;) {
+    if (!placement_->devices[device].used) continue;
+    for (const int places : {2, 1}) {
+      const QRect all =
+          fontMetrics().boundingRect(QRect(0, 0, 1000, 1000), 0, words_in(device, places));
+      if (all.width() + 4 <= cell && all.height() + 2 <= cell) return places;
+    }
+    return 0;
+  }
+  return 0;
 }
 
 std::optional<std::size_t> PlacementView::device_at(const QPoint& point) const {
@@ -141,7 +193,9 @@ std::optional<std::size_t> PlacementView::device_at(const QPoint& point) const {
   if (column >= layout.columns) return std::nullopt;
   const auto node = static_cast<std::size_t>(row * layout.columns + column);
   if (node >= placement_->first_of_node.size()) return std::nullopt;
-  const int inside = (place.x() - column * layout.node_width()) / layout.cell;
+  const int along = place.x() - column * layout.node_width() - layout.name_width();
+  if (along < 0) return std::nullopt;
+  const int inside = along / layout.cell;
   const auto device = static_cast<std::size_t>(placement_->first_of_node[node] + inside);
   const bool last = node + 1 == placement_->first_of_node.size();
   const std::size_t end = last ? placement_->devices.size()
@@ -156,8 +210,8 @@ QString PlacementView::words_of(std::size_t device) const {
   const Report& report = session_.detail()->prediction.report;
   const DeviceReport& own = report.devices[placed.report];
   text += fmt::format(": stage {}", placed.slot);
-  for (std::size_t i = 0; i < std::min(placement_->axes.size(), placed.coordinates.size()); ++i) {
-    text += fmt::format(", {} {}", placement_->axes[i], placed.coordinates[i]);
+  for (std::size_t i = 0; i < placed.coordinates.size(); ++i) {
+    text += fmt::format(", {} {}", placement_->degrees[i].name, placed.coordinates[i]);
   }
   text += fmt::format("\nneeds {} of {}", to_text(Report::needed(own)), to_text(own.capacity));
   return QString::fromStdString(text + fmt::format("\ncomputes {:.1f} % of the step",

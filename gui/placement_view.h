@@ -32,9 +32,13 @@ class PlacementView : public QWidget {
   QRect square_of(const GridLayout& grid, std::size_t device) const;
   std::optional<std::size_t> device_at(const QPoint& point) const;
   QString words_of(std::size_t device) const;
+  QString words_in(std::size_t device, int places) const;
+  int places_in(int cell) const;
+  void paint_scale(QPainter& painter, const std::string& by) const;
 
   GuiSession& session_;
   QComboBox by_;
+  bool by_chosen_ = false;  // by a person
   std::optional<PlacementMap> placement_;
   double factor_ = 1;              // of the squares
   QPoint first_;                   // of the picture, that is seen

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -155,6 +156,43 @@ TEST_CASE(
     if (map.devices[i].used) places.insert({map.devices[i].slot, map.devices[i].coordinates});
   }
   CHECK(places.size() == 8);
+}
+
+TEST_CASE("devices can be coloured by every degree of a plan, and stand in it as often") {
+  application();
+  GuiSession session(shipped_data());
+  Inputs inputs = small_question();
+  inputs.cluster = "h100:2x8";
+  const struct {
+    const char *model, *plan;
+    std::vector<PlacementDegree> degrees;
+  } cases[] = {
+      {"gpt2-tiny", "dp=2,tp=2,pp=2,microbatch=2", {{"dp", 2}, {"tp", 2}}},
+      {"gpt2-tiny", "dp=2,tp=2,cp=4,context=ring", {{"cp", 4}, {"dp", 2}, {"tp", 2}}},
+      {"gpt2-tiny", "dp=2,cp=4,context=ring,ulysses=2", {{"cp", 4}, {"dp", 2}}},
+      {"gpt2-tiny", "dp=2,tp=4,tensor=2d,microbatch=4", {{"dp", 2}, {"tp", 4}}},
+      {"mixtral-8x7b", "dp=4,tp=2,ep=4", {{"dp", 4}, {"ep", 4}, {"tp", 2}}},
+  };
+  for (const auto& one : cases) {
+    INFO(one.plan);
+    inputs.model = one.model;
+    session.set_inputs(inputs);
+    session.try_plan(one.plan);
+    REQUIRE(settles(session));
+    REQUIRE(session.problem() == "");
+    const PlanDetail& detail = *session.detail();
+    const PlacementMap map =
+        placement_of(detail.plan, detail.prediction.represented, detail.asked->setting->cluster);
+    CHECK(map.degrees == one.degrees);
+    for (std::size_t i = 0; i < map.degrees.size(); ++i) {
+      std::map<std::int64_t, std::size_t> counts;
+      for (const PlacedDevice& device : map.devices) {
+        if (device.used) ++counts[device.coordinates[i]];
+      }
+      CHECK(static_cast<std::int64_t>(counts.size()) == map.degrees[i].size);
+      for (const auto& [at, count] : counts) CHECK(count == counts.begin()->second);
+    }
+  }
 }
 
 TEST_CASE("the graph has every op of the model once, and says what is recomputed and cut") {
