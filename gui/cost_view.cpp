@@ -22,9 +22,10 @@ Hue hue_of_part(std::string_view part) {
   if (part == "weight_gradient") return Hue::WeightGradient;
   if (part == "optimizer") return Hue::Optimizer;
   if (part == "recomputation") return Hue::Recompute;
-  if (part == "tensor_transfer") return Hue::TensorTransfer;
-  if (part == "pipeline_transfer") return Hue::PipelineTransfer;
-  if (part.ends_with("_transfer")) return Hue::DataTransfer;
+  constexpr std::string_view kTransfer = "_transfer";
+  if (part.ends_with(kTransfer)) {
+    return hue_of_transfer(part.substr(0, part.size() - kTransfer.size()));
+  }
   if (part.starts_with("copy_")) return Hue::Copy;
   return Hue::Idle;
 }
@@ -37,7 +38,7 @@ QString words_of_part(std::string_view part) {
 
 void paint_part(QPainter& painter, const Theme& colors, const QRectF& bar, std::string_view part) {
   const Hue hue = hue_of_part(part);
-  if (hue != Hue::Idle) return painter.fillRect(bar, colors.hue(hue));
+  if (hue != Hue::Idle) return fill_hue(painter, bar, colors, hue);
   painter.fillRect(bar, colors.stripe);
   painter.fillRect(bar, QBrush(colors.dim, Qt::BDiagPattern));
 }

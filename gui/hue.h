@@ -16,10 +16,13 @@ enum class Hue : std::uint8_t {
   TensorTransfer,
   DataTransfer,
   PipelineTransfer,
+  ExpertTransfer,
   Copy,
   Idle,
 };
-inline constexpr std::size_t kHues = 10;
+inline constexpr std::size_t kHues = 11;
 const char* to_text(Hue hue);
+// What shares its colour with another is told apart by stripes.
+constexpr bool is_striped(Hue hue) { return hue == Hue::ExpertTransfer; }
 
 }  // namespace meshwright

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace meshwright {
 namespace {
@@ -12,6 +13,14 @@ constexpr int kThinnest = 3;
 
 bool is_set(const std::vector<bool>& flags, std::size_t index) {
   return index < flags.size() && flags[index];
+}
+
+// What a group is for says more than that it is one.
+std::string name_by_purpose(const TimelineLane& lane) {
+  constexpr std::string_view kGroup = "group ";
+  if (!lane.hue || !lane.name.starts_with(kGroup)) return lane.name;
+  const std::string_view hue = to_text(*lane.hue);
+  return fmt::format("{} {}", hue.substr(0, hue.find(' ')), lane.name.substr(kGroup.size()));
 }
 
 // Places below each other.
@@ -74,7 +83,7 @@ LaneLayout lay_out_pinned(const TimelineLanes& lanes, int size,
 std::string name_beside(const TimelineLanes& lanes, const LanePlace& place) {
   const TimelineLane& lane = lanes.lanes[place.lane];
   const TimelineDevice& device = lanes.devices[lane.device];
-  if (!lane.computes) return lane.name;
+  if (!lane.computes) return name_by_purpose(lane);
   if (place.member == 0) {
     return device.count > 1 ? fmt::format("{}  \u00d7{}", device.name, device.count) : device.name;
   }

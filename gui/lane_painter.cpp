@@ -10,8 +10,10 @@ namespace {
 
 // A task so short that its share of a pixel is nothing can still be seen.
 constexpr double kLeastShade = 0.25;
-constexpr double kDimmed = 0.22;  // of the colour of what was not looked for
-constexpr int kLeastLabel = 16;   // pixels of a bar
+constexpr double kStripeGap = 0.45;  // of the colour between stripes
+constexpr int kStripe = 2;           // pixels of a stripe, and of a gap
+constexpr double kDimmed = 0.22;     // of the colour of what was not looked for
+constexpr int kLeastLabel = 16;      // pixels of a bar
 constexpr std::size_t kMostLabels = 1500;
 
 QRgb shade(QRgb background, QRgb color, double share) {
@@ -24,13 +26,14 @@ QRgb shade(QRgb background, QRgb color, double share) {
 
 // Every shade of every hue that a lane can have, so that a pixel is a look-up.
 using Shades = std::array<std::array<QRgb, 256>, kHues>;
-Shades shades_of(const Theme& theme, QRgb background, double strength = 1) {
+Shades shades_of(const Theme& theme, QRgb background, double strength = 1, bool gaps = false) {
   Shades shades{};
   for (std::size_t hue = 0; hue < kHues; ++hue) {
+    const double whole = gaps && is_striped(static_cast<Hue>(hue)) ? kStripeGap : 1;
     shades[hue][0] = background;
     for (std::size_t cover = 1; cover < 256; ++cover) {
       const double share = kLeastShade + (1 - kLeastShade) * static_cast<double>(cover) / 255;
-      shades[hue][cover] = shade(background, theme.hues[hue].rgb(), strength * share);
+      shades[hue][cover] = shade(background, theme.hues[hue].rgb(), whole * strength * share);
     }
   }
   return shades;
@@ -87,11 +90,28 @@ void copy_line(QImage& image, const std::vector<QRgb>& line, int first, int last
   }
 }
 
+// What no lane covers.
+void fill_lines(QImage& image, const Theme& theme, int first, int last) {
+  for (int y = first; y < last; ++y) {
+    auto* pixels = reinterpret_cast<QRgb*>(image.scanLine(y));
+    std::fill(pixels, pixels + image.width(), theme.background.rgb());
+  }
+}
+
+// Between the stripes of a lane that was copied from `first` to `last`.
+void copy_gaps(QImage& image, const std::vector<QRgb>& line, int first, int last, double scale) {
+  const int stripe = std::max(1, static_cast<int>(std::lround(kStripe * scale)));
+  for (int y = first + stripe; y < last; y += 2 * stripe) {
+    copy_line(image, line, y, std::min(y + stripe, last));
+  }
+}
+
 // Micro-batches in what of a lane is wide enough for them.
 struct LabelPainter {
   QPainter& painter;
   const LanePainting& painting;
   QRectF line;  // of the lane
+  NumberTexts& numbers;
 
   template <class Bar>
   void paint(std::span<const Bar> bars) const {
@@ -103,11 +123,13 @@ struct LabelPainter {
       if (bar->microbatch < 0 || static_cast<double>(bar->finish - bar->start) < least) continue;
       const double from = std::max(0.0, axis.pixel_of(bar->start, line.width()));
       const double to = std::min(line.width(), axis.pixel_of(bar->finish, line.width()));
-      const QString text = QString::number(bar->microbatch);
-      if (to - from < painter.fontMetrics().horizontalAdvance(text) + 4) continue;
+      const QStaticText& text = numbers.of(bar->microbatch);
+      const double room = to - from - text.size().width();
+      if (room < 4) continue;
       painter.setPen(painting.theme.label(bar->hue));
-      painter.drawText(QRectF(line.left() + from, line.top(), to - from, line.height()),
-                       Qt::AlignCenter, text);
+      painter.drawStaticText(QPointF(line.left() + from + room / 2,
+                                     line.top() + (line.height() - text.size().height()) / 2),
+                             text);
       if (++painted > kMostLabels) return;
     }
   }
@@ -122,9 +144,9 @@ void paint_lane(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxi
 
 void paint_lanes(QImage& image, const LanePainting& painting) {
   const QRgb background = painting.theme.stripe.rgb();
-  image.fill(painting.theme.background.rgb());
   if (image.width() == 0) return;
   const Shades shades = shades_of(painting.theme, background, painting.found ? kDimmed : 1);
+  const Shades gaps = shades_of(painting.theme, background, 1, true);
   // On nothing, so that it can be laid over the rest.
   Shades found_shades{};
   if (painting.found) {
@@ -135,26 +157,51 @@ void paint_lanes(QImage& image, const LanePainting& painting) {
   const auto pixel = [&](int y) {
     return static_cast<int>(std::lround((y - painting.scroll) * painting.scale));
   };
+  int painted = 0;  // lines of pixels
   for (const LanePlace& place : painting.layout.lanes) {
     const int first = std::max(0, pixel(place.top));
     const int last = std::min(image.height(), pixel(place.top + place.height));
     if (first >= last) continue;
-    paint_with(line, painting.lanes.lanes[place.lane], painting.axis, shades, background);
+    fill_lines(image, painting.theme, painted, first);
+    painted = last;
+    const TimelineLane& lane = painting.lanes.lanes[place.lane];
+    paint_with(line, lane, painting.axis, shades, background);
     if (painting.found) {
       paint_with(above, painting.found->lanes[place.lane], painting.axis, found_shades, 0);
       lay_over(line, above);
     }
     copy_line(image, line, first, last);
+    if (!lane.striped || painting.found) continue;
+    paint_with(line, lane, painting.axis, gaps, background);
+    copy_gaps(image, line, first, last, painting.scale);
   }
+  fill_lines(image, painting.theme, painted, image.height());
 }
 
-void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area) {
+void NumberTexts::use(const QFont& font) {
+  if (font == font_) return;
+  font_ = font;
+  texts_.clear();
+}
+
+const QStaticText& NumberTexts::of(int number) {
+  const auto [place, added] = texts_.try_emplace(number, QString::number(number));
+  if (added) {
+    place->second.setTextFormat(Qt::PlainText);
+    place->second.prepare({}, font_);
+  }
+  return place->second;
+}
+
+void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area,
+                  NumberTexts& numbers) {
+  numbers.use(painter.font());
   for (const LanePlace& place : painting.layout.lanes) {
     const int top = area.top() + place.top - painting.scroll;
     if (place.height < 12 || top + place.height <= area.top() || top >= area.bottom()) continue;
     const TimelineLane& lane = painting.lanes.lanes[place.lane];
     const LabelPainter labels{painter, painting,
-                              QRectF(area.left(), top, area.width(), place.height)};
+                              QRectF(area.left(), top, area.width(), place.height), numbers};
     if (lane.computes) {
       labels.paint(std::span<const LaneRun>(lane.runs));
     } else if (!lane.pyramid.level_for(static_cast<double>(painting.axis.length) / area.width())) {

@@ -2,6 +2,8 @@
 
 #include <QImage>
 #include <QPainter>
+#include <QStaticText>
+#include <unordered_map>
 
 #include "gui/lane_layout.h"
 #include "gui/theme.h"
@@ -28,7 +30,20 @@ void paint_lanes(QImage& image, const LanePainting& painting);
 void paint_lane(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
                 const Theme& theme, QRgb background);
 
-// What stands in bars that are wide enough: the micro-batch, or what is done.
-void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area);
+// Numbers laid out once: that takes longer than to draw them.
+class NumberTexts {
+ public:
+  // For what is drawn with this font from now on.
+  void use(const QFont& font);
+  const QStaticText& of(int number);
+
+ private:
+  QFont font_;
+  std::unordered_map<int, QStaticText> texts_;
+};
+
+// What stands in bars that are wide enough: the micro-batch.
+void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area,
+                  NumberTexts& numbers);
 
 }  // namespace meshwright

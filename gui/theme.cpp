@@ -1,5 +1,6 @@
 #include "gui/theme.h"
 
+#include <QPainter>
 #include <algorithm>
 #include <cmath>
 
@@ -22,9 +23,9 @@ Theme light_theme() {
   theme.doubt = QColor(0x8570A8);
   theme.hues = {QColor(0x1D4FB0), QColor(0x3592F5), QColor(0x07204A), QColor(0x8570A8),
                 QColor(0x5A8F6C), QColor(0xF25C05), QColor(0x6B5A1E), QColor(0x8F2F5C),
-                QColor(0x7A7F87), QColor(0xD9DCE1)};
+                QColor(0xF25C05), QColor(0x7A7F87), QColor(0xD9DCE1)};
   const QColor white(0xFFFFFF), black(0x14161A);
-  theme.labels = {white, black, white, white, black, black, white, white, white, black};
+  theme.labels = {white, black, white, white, black, black, white, white, black, white, black};
   theme.memory = {QColor(0x1D4FB0), QColor(0x3592F5), QColor(0x5A8F6C), QColor(0x8570A8),
                   QColor(0xF25C05), QColor(0x6B5A1E), QColor(0x9AA0A8)};
   return theme;
@@ -47,9 +48,9 @@ Theme dark_theme() {
   theme.doubt = QColor(0xAA83A9);
   theme.hues = {QColor(0x7799F7), QColor(0xA8D4F7), QColor(0x2F68CC), QColor(0xAA83A9),
                 QColor(0x1FE8A0), QColor(0xE6330F), QColor(0xDEC53F), QColor(0xD83981),
-                QColor(0x8A9099), QColor(0x3A3E45)};
+                QColor(0xE6330F), QColor(0x8A9099), QColor(0x3A3E45)};
   const QColor white(0xFFFFFF), black(0x14161A);
-  theme.labels = {black, black, white, black, black, white, black, white, black, white};
+  theme.labels = {black, black, white, black, black, white, black, white, white, black, white};
   theme.memory = {QColor(0x7799F7), QColor(0xA8D4F7), QColor(0x1FE8A0), QColor(0xAA83A9),
                   QColor(0xE6330F), QColor(0xDEC53F), QColor(0x6C727B)};
   return theme;
@@ -82,6 +83,8 @@ const char* to_text(Hue hue) {
       return "data transfer";
     case Hue::PipelineTransfer:
       return "pipeline transfer";
+    case Hue::ExpertTransfer:
+      return "expert transfer";
     case Hue::Copy:
       return "copy";
     case Hue::Idle:
@@ -126,6 +129,11 @@ QPalette palette_of(const Theme& theme) {
 bool is_dark(const QPalette& palette) {
   return palette.color(QPalette::WindowText).lightness() >
          palette.color(QPalette::Window).lightness();
+}
+
+void fill_hue(QPainter& painter, const QRectF& area, const Theme& colors, Hue hue) {
+  painter.fillRect(area, colors.hue(hue));
+  if (is_striped(hue)) painter.fillRect(area, QBrush(colors.background, Qt::HorPattern));
 }
 
 QColor scale_color(double share) {

@@ -2,10 +2,13 @@
 
 #include <QColor>
 #include <QPalette>
+#include <QRectF>
 #include <array>
 
 #include "gui/hue.h"
 #include "simulator/program/program.h"
+
+class QPainter;
 
 namespace meshwright {
 
@@ -24,6 +27,9 @@ const Theme& theme(bool dark);
 QPalette palette_of(const Theme& theme);
 // Whether text is lighter than what it stands on.
 bool is_dark(const QPalette& palette);
+
+// A bar of a hue, or a square that stands for it in a legend.
+void fill_hue(QPainter& painter, const QRectF& area, const Theme& theme, Hue hue);
 
 // From 0 to 1 along a scale that is as even to the eye as to the numbers (viridis).
 QColor scale_color(double share);

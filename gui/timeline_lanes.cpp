@@ -27,8 +27,9 @@ Hue hue_of(Phase phase) {
 Hue hue_of(Purpose purpose) {
   switch (purpose) {
     case Purpose::Tensor:
-    case Purpose::Experts:
       return Hue::TensorTransfer;
+    case Purpose::Experts:
+      return Hue::ExpertTransfer;
     case Purpose::Pipeline:
       return Hue::PipelineTransfer;
     case Purpose::Gradients:
@@ -64,10 +65,7 @@ Hue hue_of(const TracedTask& task) {
     }
     return Hue::Forward;
   }
-  for (const Purpose purpose : {Purpose::Tensor, Purpose::Experts, Purpose::Pipeline}) {
-    if (to_text(purpose) == task.part) return hue_of(purpose);
-  }
-  return Hue::DataTransfer;
+  return hue_of_transfer(task.part);
 }
 
 std::int16_t number_in_bar(std::optional<std::int32_t> microbatch) {
@@ -90,6 +88,9 @@ class LanesWriter {
   }
   void add(std::size_t lane, const TimedTask& task) {
     own_[lane].tasks.push_back(task);
+    own_[lane].striped = own_[lane].striped || is_striped(task.hue);
+    if (own_[lane].tasks.size() == 1) own_[lane].hue = task.hue;
+    if (own_[lane].hue != task.hue) own_[lane].hue.reset();
     result_.end = std::max(result_.end, task.finish);
     ++result_.task_count;
     result_.hues[static_cast<std::size_t>(task.hue)] = true;
@@ -121,6 +122,13 @@ class LanesWriter {
 };
 
 }  // namespace
+
+Hue hue_of_transfer(std::string_view purpose) {
+  for (const Purpose one : {Purpose::Tensor, Purpose::Experts, Purpose::Pipeline}) {
+    if (to_text(one) == purpose) return hue_of(one);
+  }
+  return Hue::DataTransfer;
+}
 
 TimelineLanes lanes_of(const Represented& represented, const Timeline& timeline) {
   LanesWriter writer;

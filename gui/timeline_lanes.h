@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gui/lane_pyramid.h"
@@ -32,6 +33,8 @@ struct TimelineLane {
   std::vector<TimedTask> tasks;
   LanePyramid pyramid;
   std::vector<LaneRun> runs = {};  // of a lane that computes
+  bool striped = false;            // some of its tasks are
+  std::optional<Hue> hue = {};     // of all its tasks; none: they differ
 };
 
 struct TimelineDevice {
@@ -54,6 +57,9 @@ struct TimelineLanes {
 };
 TimelineLanes lanes_of(const Represented& represented, const Timeline& timeline);
 TimelineLanes lanes_of(const Trace& trace);
+
+// Of a transfer by its purpose as files have it: "tensor".
+Hue hue_of_transfer(std::string_view purpose);
 
 // What a person calls a lane: "device 8, tp group".
 std::string lane_name(const TimelineLanes& lanes, std::size_t lane);

@@ -136,7 +136,7 @@ void TimelineView::paint_layout(QPainter& painter, const Section& section, const
   paint_lanes(picture_, painting);
   painter.drawImage(shown.topLeft(), picture_);
   painter.setClipRect(shown);
-  if (!matching) paint_labels(painter, painting, shown);
+  if (!matching) paint_labels(painter, painting, shown, numbers_);
   painter.setClipping(false);
   paint_names(painter, section, layout, top, QRect(0, first, kTimeGutter, last - first));
 }
@@ -181,7 +181,7 @@ void TimelineView::paint_legend(QPainter& painter) {
     const QString name = to_text(static_cast<Hue>(i));
     const int length = 14 + metrics.horizontalAdvance(name) + 16;
     if (x + length > width()) return;
-    painter.fillRect(QRect(x, top + 5, 10, 10), colors.hues[i]);
+    fill_hue(painter, QRect(x, top + 5, 10, 10), colors, static_cast<Hue>(i));
     painter.setPen(colors.text);
     painter.drawText(QPoint(x + 14, top + 15), name);
     x += length;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "gui/cost_view.h"
 #include "gui/lane_painter.h"
 #include "gui/plans_model.h"
 #include "gui/screenshot.h"
@@ -71,6 +72,26 @@ TEST_CASE("a bar of the timeline has the colour of its kind where its time is") 
     CHECK(image.pixel(10, 8) == colors.hue(Hue::Optimizer).rgb());
     CHECK(image.pixel(390, 8) == colors.hue(Hue::Optimizer).rgb());
   }
+}
+
+TEST_CASE("transfers of experts are striped, and have one colour in lanes and in breakdowns") {
+  CHECK(hue_of_part("experts_transfer") == Hue::ExpertTransfer);
+  CHECK(hue_of_part("tensor_transfer") == Hue::TensorTransfer);
+  CHECK(hue_of_part("gradients_transfer") == Hue::DataTransfer);
+  TimelineLanes lanes;
+  lanes.devices = {{"device 0", 1, 0, 0, 1}};
+  lanes.lanes.push_back({"ep group", 0, false, {{0, 400, 0, -1, Hue::ExpertTransfer}}, {}});
+  lanes.lanes[0].striped = true;
+  lanes.end = lanes.step = 400;
+  lanes.lanes[0].pyramid = LanePyramid(lanes.lanes[0].tasks, lanes.end);
+  QImage image(400, 16, QImage::Format_RGB32);
+  const Theme& colors = theme(false);
+  paint_lanes(image, {lanes, lay_out_lanes(lanes, 16, {}), {0, 400}, colors, 0});
+  const QRgb stripe = colors.hue(Hue::TensorTransfer).rgb();
+  CHECK(image.pixel(200, 0) == stripe);
+  CHECK(image.pixel(200, 2) != stripe);
+  CHECK(image.pixel(200, 2) != colors.stripe.rgb());
+  CHECK(image.pixel(200, 4) == stripe);
 }
 
 TEST_CASE("colours of bars keep apart from the background, and labels from the bars") {
