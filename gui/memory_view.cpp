@@ -80,29 +80,47 @@ void MemoryView::paint_axes(QPainter& painter, const Theme& colors) const {
   }
 }
 
-// A column of pixels at a time: the fullest moment of each.
+// How far up each component goes in every column of pixels, at the column's fullest moment: what
+// the software holds besides first, then components in their order.
+std::vector<MemoryView::Heights> MemoryView::heights(int columns, double scale) const {
+  const QRect area = plot();
+  const TimeAxis axis = session_.time();
+  const double step = session_.detail()->prediction.timeline.step.value();
+  const auto below = static_cast<double>(besides().value());
+  std::vector<Heights> result(static_cast<std::size_t>(columns));
+  for (int x = 0; x < columns; ++x) {
+    const double from = static_cast<double>(axis.time_at(x, columns)) / 1e9;
+    const double to = static_cast<double>(axis.time_at(x + 1, columns)) / 1e9;
+    if (from >= step) break;
+    const MemorySample& sample = curve_.fullest(from, std::min(to, step));
+    double bytes = below;
+    for (std::size_t i = 0; i <= kComponents; ++i) {
+      if (i > 0) bytes += static_cast<double>(sample.bytes[i - 1].value());
+      result[static_cast<std::size_t>(x)][i] =
+          static_cast<int>((area.top() + area.height() - y_of(bytes)) * scale);
+    }
+  }
+  return result;
+}
+
+// Line by line from below, as pixels lie in memory.
 void MemoryView::paint_areas(QPainter& painter, const Theme& colors) const {
   const QRect area = plot();
   const double scale = devicePixelRatioF();
   QImage image(area.size() * scale, QImage::Format_ARGB32_Premultiplied);
   image.setDevicePixelRatio(scale);
   image.fill(Qt::transparent);
-  const TimeAxis axis = session_.time();
-  const double step = session_.detail()->prediction.timeline.step.value();
-  const auto below = static_cast<double>(besides().value());
-  for (int x = 0; x < image.width(); ++x) {
-    const double from = static_cast<double>(axis.time_at(x, image.width())) / 1e9;
-    const double to = static_cast<double>(axis.time_at(x + 1, image.width())) / 1e9;
-    if (from >= step) break;
-    const MemorySample& sample = curve_.fullest(from, std::min(to, step));
-    double bytes = 0;
-    int y = image.height();
-    for (std::size_t i = 0; i <= kComponents; ++i) {
-      const std::size_t component = i == 0 ? kComponents : i - 1;
-      bytes += i == 0 ? below : static_cast<double>(sample.bytes[component].value());
-      const int next = std::clamp(static_cast<int>((y_of(bytes) - area.top()) * scale), 0, y);
-      const QRgb color = colors.memory[component].rgb();
-      for (; y > next; --y) reinterpret_cast<QRgb*>(image.scanLine(y - 1))[x] = color;
+  const std::vector<Heights> tops = heights(image.width(), scale);
+  std::array<QRgb, kComponents + 2> shades{};  // of each height, and nothing above
+  for (std::size_t i = 0; i <= kComponents; ++i) {
+    shades[i] = colors.memory[i == 0 ? kComponents : i - 1].rgb();
+  }
+  std::vector<std::uint8_t> reached(tops.size());  // the height that a column is in
+  for (int line = 0; line < image.height(); ++line) {
+    auto* pixels = reinterpret_cast<QRgb*>(image.scanLine(image.height() - 1 - line));
+    for (std::size_t x = 0; x < tops.size(); ++x) {
+      while (reached[x] <= kComponents && tops[x][reached[x]] <= line) ++reached[x];
+      pixels[x] = shades[reached[x]];
     }
   }
   painter.drawImage(area.topLeft(), image);

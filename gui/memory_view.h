@@ -1,7 +1,8 @@
 #pragma once
 
 #include <QWidget>
-#include <optional>
+#include <array>
+#include <vector>
 
 #include "gui/memory_curve.h"
 #include "gui/session.h"
@@ -22,11 +23,14 @@ class MemoryView : public QWidget {
   void mousePressEvent(QMouseEvent* event) override;
 
  private:
+  using Heights = std::array<int, kComponents + 1>;  // in real pixels from below
+
   void load();
   QRect plot() const;
   // Besides the buffers of the program: context, communicators, what the allocator keeps.
   Bytes besides() const;
   double y_of(double bytes) const;
+  std::vector<Heights> heights(int columns, double scale) const;
   void paint_axes(QPainter& painter, const Theme& colors) const;
   void paint_areas(QPainter& painter, const Theme& colors) const;
   void paint_limit(QPainter& painter, const Theme& colors) const;

@@ -184,6 +184,13 @@ void TimelineView::set_scroll(int scroll) {
 
 void TimelineView::set_lane_size(int size) {
   lane_size_ = std::clamp(size, kLeastLane, kMostLane);
+  size_chosen_ = true;
+  lay_out();
+}
+
+void TimelineView::reset_lane_size() {
+  size_chosen_ = false;
+  suit_lane_size();
   lay_out();
 }
 

@@ -31,8 +31,8 @@ void paint_time_ruler(QPainter& painter, const QRect& area, const TimeAxis& axis
 void TimelineView::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Theme& colors = theme(session_.dark());
-  painter.fillRect(rect(), colors.background);
   if (sections_.empty()) {
+    painter.fillRect(rect(), colors.background);
     painter.setPen(colors.dim);
     painter.drawText(rect(), Qt::AlignCenter, "The step of the selected plan is shown here");
     return;
@@ -94,8 +94,14 @@ void TimelineView::paint_ruler(QPainter& painter) {
 void TimelineView::paint_sections(QPainter& painter) {
   const Theme& colors = theme(session_.dark());
   const QRect area = lanes_area(), pinned = pinned_area();
+  // Lanes are opaque: only what is beside, between and below them is filled.
+  painter.fillRect(QRect(0, 0, area.left(), height()), colors.background);
+  painter.fillRect(QRect(area.right() + 1, 0, width(), height()), colors.background);
+  int filled = area.top();
   for (const Section& section : sections_) {
     const int top = area.top() + section.top - scroll_;
+    painter.fillRect(QRect(area.left(), filled, area.width(), top - filled), colors.background);
+    filled = std::max(filled, top + section.layout.height);
     if (sections_.size() > 1) {
       painter.setPen(colors.text);
       painter.drawText(QRect(8, top - kTitleHeight, width() - 16, kTitleHeight), Qt::AlignVCenter,
@@ -103,6 +109,7 @@ void TimelineView::paint_sections(QPainter& painter) {
     }
     paint_layout(painter, section, section.layout, top, area);
   }
+  painter.fillRect(QRect(area.left(), filled, area.width(), height() - filled), colors.background);
   if (pinned.height() == 0) return;
   painter.fillRect(QRect(0, pinned.top(), width(), pinned.height()), colors.background);
   for (const Section& section : sections_) {
@@ -144,17 +151,23 @@ void TimelineView::paint_layout(QPainter& painter, const Section& section, const
 void TimelineView::paint_names(QPainter& painter, const Section& section, const LaneLayout& layout,
                                int top, const QRect& area) {
   const Theme& colors = theme(session_.dark());
-  const QFontMetrics metrics = painter.fontMetrics();
+  constexpr int kSmallest = 9;  // pixels of letters that can be read
+  const QFont usual = painter.font();
+  QFont small = usual;
+  small.setPixelSize(kSmallest);
+  const int usual_height = painter.fontMetrics().height();
   int free_from = area.top() - 1;
   painter.setClipRect(area);
   for (const LanePlace& place : layout.lanes) {
     const TimelineLane& lane = section.lanes->lanes[place.lane];
     const int y = top + place.top;
     if (y + place.height < area.top() || y > area.bottom()) continue;
+    const bool is_head = lane.computes && place.member == 0;
+    painter.setFont(!is_head && place.height < usual_height - 3 ? small : usual);
+    const QFontMetrics metrics = painter.fontMetrics();
     // Names that would run into each other are left out.
     const int middle = y + place.height / 2;
     if (middle - metrics.height() / 2 < free_from) continue;
-    const bool is_head = lane.computes && place.member == 0;
     const TimelineDevice& device = section.lanes->devices[lane.device];
     const auto& folded = section.folds.folded;
     const bool is_folded = lane.device < folded.size() && folded[lane.device];
@@ -166,6 +179,7 @@ void TimelineView::paint_names(QPainter& painter, const Section& section, const 
                      metrics.elidedText(name, Qt::ElideMiddle, kTimeGutter - 18));
     free_from = middle + metrics.height() / 2 - 2;
   }
+  painter.setFont(usual);
   painter.setClipping(false);
 }
 

@@ -61,12 +61,17 @@ void TimelineView::load() {
   lay_out();
 }
 
-// Few lanes are drawn higher, so that they are easily read.
+// As high as there is room for, so that they are easily read, unless a person chose.
 void TimelineView::suit_lane_size() {
-  std::size_t lanes = 1;
-  for (const Section& section : sections_) lanes += section.lanes->lanes.size();
+  if (size_chosen_) return;
   constexpr int kHighest = 30;
-  lane_size_ = std::clamp(lanes_area().height() / static_cast<int>(lanes), kUsualLane, kHighest);
+  for (lane_size_ = kHighest; lane_size_ > kUsualLane; --lane_size_) {
+    int height = sections_.size() > 1 ? static_cast<int>(sections_.size()) * kTitleHeight : 0;
+    for (const Section& section : sections_) {
+      height += lay_out_lanes(*section.lanes, lane_size_, section.folds).height;
+    }
+    if (height <= lanes_area().height()) return;
+  }
 }
 
 void TimelineView::lay_out() {
@@ -156,6 +161,7 @@ QString TimelineView::words_of(const Spot& spot) const {
 
 void TimelineView::resizeEvent(QResizeEvent*) {
   overview_ = {};
+  suit_lane_size();
   lay_out();
 }
 
@@ -293,7 +299,7 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Minus:
       return set_lane_size(lane_size_ - std::max(1, lane_size_ / 5));
     case Qt::Key_0:
-      if (control) return set_lane_size(kUsualLane);
+      if (control) return reset_lane_size();
       return look_at({0, end()});
     case Qt::Key_Home:
       return look_at({0, end()});

@@ -93,6 +93,7 @@ class TimelineView : public QWidget, public Findable {
   void fit_selected();
   void set_scroll(int scroll);
   void set_lane_size(int size);
+  void reset_lane_size();
 
   void paint_overview(QPainter& painter);
   void paint_ruler(QPainter& painter);
@@ -108,6 +109,7 @@ class TimelineView : public QWidget, public Findable {
   GuiSession& session_;
   std::vector<Section> sections_;
   int scroll_ = 0, lane_size_ = 16, content_ = 0, pinned_height_ = 0;
+  bool size_chosen_ = false;  // of lanes
   std::optional<Spot> hovered_, selected_;
   std::optional<std::int64_t> cursor_;
   std::optional<Spot> drag_spot_;

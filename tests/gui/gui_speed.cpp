@@ -6,6 +6,7 @@
 #include <QApplication>
 #include <QEventLoop>
 #include <QImage>
+#include <QKeyEvent>
 #include <QPainter>
 #include <QTimer>
 #include <algorithm>
@@ -126,6 +127,7 @@ void time_plans(std::size_t count) {
   };
   time_filter("tp<=4 mem<40");
   time_filter("sched=1f1b");
+  time_filter("offload=none recompute=none place=in");
   time_filter("");
   fmt::print("{} plans: points {:.1f} ms, nearest point {:.2f} ms\n", count,
              median_ms([&] { points_of(rows, visible, 80_GiB); }), [&] {
@@ -235,7 +237,36 @@ void time_live_search(const std::filesystem::path& data, const Inputs& inputs) {
              watch.wall_ms());
 }
 
-void time_opening(const std::filesystem::path& data) {
+// The timeline with its memory below as the window has them, at any zoom.
+void time_step_views(GuiSession& session, const MainWindow& window) {
+  QWidget *timeline = window.view("timeline"), *memory = window.view("memory");
+  timeline->resize(1800, 860);
+  memory->resize(1800, 140);
+  QImage image(1800, 1000, QImage::Format_RGB32);
+  const TimeAxis whole = session.time();
+  const auto worst_frame = [&](const char* lanes) {
+    for (const double share : {1.0, 0.3, 0.1, 0.01, 0.001, 0.0001}) {
+      const auto length = static_cast<std::int64_t>(share * static_cast<double>(whole.length));
+      std::int64_t moved = 0;  // so that every frame is another
+      const double frame = median_ms([&] {
+        session.set_time({(whole.length - length) / 3 + ++moved * length / 2000, length});
+        timeline->render(&image);
+        memory->render(&image, {0, 860});
+      });
+      fmt::print("  timeline and memory, {}, {:7.2f} % of the step: {:.2f} ms a frame\n", lanes,
+                 100 * share, frame);
+    }
+  };
+  worst_frame("as it opens");
+  for (int i = 0; i < 12; ++i) {
+    QKeyEvent smaller(QEvent::KeyPress, Qt::Key_Minus, Qt::NoModifier);
+    QApplication::sendEvent(timeline, &smaller);
+  }
+  worst_frame("low lanes");
+}
+
+// `first` is all that is needed to see it; prices of other choices come later.
+void time_opening(const std::filesystem::path& data, const char* batch, const char* plan) {
   GuiSession session(data);
   MainWindow window(session);
   window.resize(1920, 1080);
@@ -243,28 +274,26 @@ void time_opening(const std::filesystem::path& data) {
   Inputs inputs;
   inputs.model = "llama3-405b";
   inputs.cluster = "h100:2048x8";
-  inputs.global_batch = "2048";
+  inputs.global_batch = batch;
   inputs.sequence = "8k";
   session.set_inputs(inputs);
   const double start = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   StallWatch watch;
-  session.try_plan("tp=8,pp=16,dp=128,microbatch=1,zero=1,virtual_stages=1,schedule=1f1b");
+  session.try_plan(plan);
   wait_for(session, [&] { return session.detail() != nullptr; });
   window.grab();
   if (!session.detail()) return;
   fmt::print(
-      "llama3-405b on 16,384 devices: {:.2f} CPU-s until it is drawn, {} tasks; the window "
-      "computed "
-      "for {:.1f} ms at most\n",
-      cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - start, session.detail()->lanes.task_count,
+      "llama3-405b on 16,384 devices, batch {}: {:.2f} CPU-s until it is drawn, {} tasks; the "
+      "window computed for {:.1f} ms at most\n",
+      batch, cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - start, session.detail()->lanes.task_count,
       watch.cpu_ms());
-  for (const char* name : {"timeline", "memory", "placement"}) {
-    QWidget* view = window.view(name);
-    view->resize(1800, 1000);
-    QImage image(view->size(), QImage::Format_RGB32);
-    fmt::print("  its {} in 1800 x 1000: {:.2f} ms a frame\n", name,
-               median_ms([&] { view->render(&image); }));
-  }
+  QWidget* placement = window.view("placement");
+  placement->resize(1800, 1000);
+  QImage image(placement->size(), QImage::Format_RGB32);
+  fmt::print("  its placement in 1800 x 1000: {:.2f} ms a frame\n",
+             median_ms([&] { placement->render(&image); }));
+  time_step_views(session, window);
 }
 
 }  // namespace
@@ -284,7 +313,10 @@ int main(int argc, char** argv) {
   time_plans(100'000);
   time_scatter(100'000, 0.01);
   time_scatter(100'000, 1);
-  time_opening(argv[1]);
+  for (const char* batch : {"2048", "24576", "245760"}) {
+    time_opening(argv[1], batch,
+                 "tp=8,pp=16,dp=128,microbatch=1,zero=1,virtual_stages=1,schedule=1f1b");
+  }
   Inputs inputs;
   inputs.model = "llama3-8b";
   inputs.cluster = "h100:4x8";
