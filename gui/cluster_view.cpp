@@ -13,14 +13,6 @@
 #include "gui/ticks.h"
 
 namespace meshwright {
-namespace {
-
-std::string level_text(const LinkLevel& level) {
-  return fmt::format("{}  {} each way, {} a step", level.name, to_text(level.bandwidth.value),
-                     to_text(level.latency.value));
-}
-
-}  // namespace
 
 ClusterView::ClusterView(GuiSession& session, QWidget* parent)
     : QWidget(parent), session_(session), text_(this), compare_(this) {
@@ -99,54 +91,6 @@ void ClusterView::paintEvent(QPaintEvent*) {
   paint_topology(painter, colors);
   paint_chart(painter, colors);
   paint_runs(painter, colors);
-}
-
-// One node with its devices, its levels of links below them, and the network's below that.
-void ClusterView::paint_topology(QPainter& painter, const Theme& colors) const {
-  const Cluster& cluster = asked_->setting->cluster;
-  const NodeType& node = cluster.node_types.front();
-  const QRect area = drawing();
-  painter.setPen(colors.text);
-  painter.drawText(QRect(area.left(), area.top(), area.width(), 20), Qt::AlignVCenter,
-                   QString::fromStdString(fmt::format("{}: {} nodes, {} devices", cluster.name,
-                                                      node_count(cluster), device_count(cluster))));
-  const auto shown = static_cast<int>(std::min<std::int64_t>(node.devices, 16));
-  const int square = std::clamp((area.width() - 40) / std::max(1, shown) - 6, 8, 44);
-  const auto levels = static_cast<int>(node.levels.size());
-  const QRect box(area.left() + 2, area.top() + 26, std::max(120, shown * (square + 6) + 18),
-                  square + 34 + levels * 24);
-  painter.setPen(QPen(colors.dim, 1.2));
-  painter.setBrush(colors.stripe);
-  painter.drawRoundedRect(box, 6, 6);
-  for (int i = 0; i < shown; ++i) {
-    const QRect device(box.left() + 12 + i * (square + 6), box.top() + 24, square, square);
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(colors.accent);
-    painter.drawRoundedRect(device, 3, 3);
-    painter.setPen(colors.accent_text);
-    if (square > 20) painter.drawText(device, Qt::AlignCenter, QString::number(i));
-  }
-  painter.setPen(colors.text);
-  painter.drawText(
-      QRect(box.left() + 10, box.top() + 2, box.width() - 12, 20), Qt::AlignVCenter,
-      QString::fromStdString(fmt::format("{} of {}, {}", node.devices, node.device.name,
-                                         to_text(node.device.memory.value))));
-  int y = box.top() + 24 + square + 8;
-  const auto link = [&](const LinkLevel& level, int left, int length, const QColor& color) {
-    painter.setPen(QPen(color, 4, Qt::SolidLine, Qt::RoundCap));
-    painter.drawLine(left + 4, y + 2, left + length, y + 2);
-    painter.setPen(colors.text);
-    painter.drawText(QRect(left, y + 3, area.width(), 18), Qt::AlignVCenter,
-                     QString::fromStdString(level_text(level)));
-    y += 24;
-  };
-  for (const LinkLevel& level : node.levels) {
-    link(level, box.left() + 10, box.width() - 24, colors.hue(Hue::TensorTransfer));
-  }
-  y = box.bottom() + 12;
-  for (const LinkLevel& level : cluster.network) {
-    link(level, box.left() + 10, area.width() - 30, colors.hue(Hue::DataTransfer));
-  }
 }
 
 void ClusterView::paint_chart(QPainter& painter, const Theme& colors) const {
