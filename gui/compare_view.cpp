@@ -122,7 +122,10 @@ class ComparePicture : public QWidget {
     paint_time_ruler(painter, QRect(left, area.top(), room, kLetterLine), axis, colors,
                      area.bottom());
     int y = area.top() + kLetterLine;
-    std::vector<QRgb> line(static_cast<std::size_t>(room));
+    const double scale = devicePixelRatioF();
+    QImage image(QSize(room, kPlanLane - 1) * scale, QImage::Format_RGB32);
+    image.setDevicePixelRatio(scale);
+    std::vector<QRgb> line(static_cast<std::size_t>(image.width()));
     for (std::size_t i = 0; i < session_.compared().size(); ++i) {
       const TimelineLanes& lanes = session_.compared()[i]->lanes;
       const int height = plan_height(*session_.compared()[i]);
@@ -133,7 +136,6 @@ class ComparePicture : public QWidget {
         const TimelineDevice& device = lanes.devices[d * lanes.devices.size() / shown];
         if (device.lane_count == 0) continue;
         paint_lane(line, lanes.lanes[device.first_lane], axis, colors, colors.stripe.rgb());
-        QImage image(room, kPlanLane - 1, QImage::Format_RGB32);
         for (int row = 0; row < image.height(); ++row) {
           std::ranges::copy(line, reinterpret_cast<QRgb*>(image.scanLine(row)));
         }

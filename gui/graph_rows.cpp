@@ -89,6 +89,9 @@ class RowWriter {
     const auto star = op.name.find("*.");
     GraphRow row{.name = star == op.name.npos ? op.name : op.name.substr(star + 2),
                  .kind = std::string(to_text(op.kind))};
+    if (plan && plan->implementation != Implementation::Local) {
+      row.kind += fmt::format(", {}", to_text(plan->implementation));
+    }
     if (!op.outputs.empty()) {
       row.output = dims_text(block.tensors[op.outputs.front().index()].dims, plan, true);
     }

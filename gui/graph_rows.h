@@ -13,7 +13,7 @@ namespace meshwright {
 struct GraphRow {
   bool is_block = false;
   std::string name;    // of an op within its block: "attention.qkv"
-  std::string kind;    // "matmul"; of a block how often it is repeated
+  std::string kind;    // "matmul", "attention, ring"; of a block how often it is repeated
   std::string output;  // dimensions of the result with the axes that cut them: "hidden/tp"
   std::string weight;  // the same of its weights
   std::vector<std::size_t> inputs;  // rows that it reads, in the same block

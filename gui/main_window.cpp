@@ -180,8 +180,12 @@ void MainWindow::add_state() {
 // As much for the sides as the window allows.
 void MainWindow::reset_layout() {
   if (is_pane_alone()) toggle_pane();
-  const bool small = width() < 1500;
-  resizeDocks({setup_dock_, details_dock_}, {small ? 235 : 265, small ? 310 : 420}, Qt::Horizontal);
+  const bool small = width() < 1500, large = width() >= 1800;
+  resizeDocks({setup_dock_, details_dock_},
+              {small ? 235 : 265, small   ? 310
+                                  : large ? 510
+                                          : 420},
+              Qt::Horizontal);
   setup_dock_->show();
   details_dock_->show();
 }
