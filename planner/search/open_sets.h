@@ -77,8 +77,8 @@ class NodeQueue {
 // next: what costs less than the best plan must be looked at in any case. Where plans are asked for
 // early, it is what a plan is expected of that would be much better than the best so far, since the
 // least bounds stand where little is decided. Those whose activations go to the host take turns
-// with the others, plan by plan, the fewer the more were looked at in vain: whether they fit and
-// hide their copies only a simulation tells.
+// with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
+// vain: whether they fit and hide their copies only a simulation tells.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -104,7 +104,8 @@ class OpenSets {
   // The next to look at of those that cost less than `enough`, which never grows. Those of which
   // less than `promising` is expected go before; none: nothing does.
   std::optional<Node> next(double enough, std::optional<double> promising) {
-    const bool doubtful_first = doubtful_.plans * (1 + in_vain_ / kFewInVain) < sure_.plans;
+    const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
+    const bool doubtful_first = turn && !promising && &group_with_least() == &doubtful_;
     for (const bool doubtful : {doubtful_first, !doubtful_first}) {
       if (doubtful && in_vain_ == kMostInVain) continue;
       Group& group = doubtful ? doubtful_ : sure_;

@@ -76,8 +76,8 @@ class Search {
   // better. None: these come to plans soon enough.
   std::optional<double> promising() const {
     constexpr double kMuchBetter = 0.97, kStep = 0.02;
-    constexpr std::int64_t kManyTurns = 4000;
-    constexpr std::size_t kManyBlocks = 300;
+    constexpr std::int64_t kManyTurns = 10'000;
+    constexpr std::size_t kManyBlocks = 600;
     // Twice as many each time.
     const bool soon = turns_ < std::max(kManyTurns, 2 * latest_.turns) &&
                       bounds().block_count() < std::max(kManyBlocks, 2 * latest_.blocks);
