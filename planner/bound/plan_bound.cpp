@@ -276,6 +276,22 @@ Bytes Bounds::bytes_of(const PlanChoices& choices) {
   return StagePlay(*this, choices, work_of(choices), true).bytes() + setting_.memory.context;
 }
 
+Bytes Bounds::frugal_bytes(const PlanChoices& choices) {
+  const BlockBounds& costs = plain_blocks(choices);
+  Bytes most;
+  std::int64_t layers = 0;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    most = std::max(most, costs.blocks[b].backward_peak.of[2][1]);
+    if (costs.blocks[b].layer) layers += setting_.model.blocks[b].count;
+  }
+  const std::int64_t started = choices.schedule == Schedule::GPipe
+                                   ? microbatches_of(choices)
+                                   : choices.pp * (choices.virtual_stages > 1 ? 2 : 1);
+  const std::int64_t inputs =
+      (layers + choices.pp - 1) / choices.pp * std::min(started, microbatches_of(choices));
+  return state_of(choices) + most + costs.message * inputs;
+}
+
 StageWork& Bounds::work_of(const PlanChoices& choices) {
   constexpr std::size_t kKept = 64;
   PlanChoices key = choices;

@@ -60,6 +60,8 @@ class Bounds {
   Seconds of_any_state(const PlanChoices& choices);
   // What the plan's fullest device needs at least.
   Bytes bytes_of(const PlanChoices& choices);
+  // About what it would need if layers kept only what they are given: no bound.
+  Bytes frugal_bytes(const PlanChoices& choices);
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);

@@ -45,12 +45,12 @@ PlanBound SetBounds::bound_of(Depth depth, const PlanChoices& choices) {
       return {bounds_->of_any_state(fastest(choices)), bounds_->state_of(space_.leanest(choices)),
               Bytes()};
     case Depth::Memory:
-      return {Seconds(0), leanest_of(space_.leanest(choices), room_).bytes, Bytes()};
+      return {Seconds(0), least_bytes(space_.leanest(choices)), Bytes()};
     case Depth::Zero:
       return {bounds_->of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)),
               Bytes()};
     case Depth::State:
-      return {Seconds(0), leanest_of(space_.leanest_optimizer(choices), room_).bytes, Bytes()};
+      return {Seconds(0), least_bytes(space_.leanest_optimizer(choices)), Bytes()};
     case Depth::Recompute:
       return of_recompute(choices);
     case Depth::Plan:
@@ -84,6 +84,15 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
     if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
   }
   return least.value_or(Leanest{choices, Bytes()});
+}
+
+// What is likely to fit is not asked about: to know takes blocks that recompute, which nobody else
+// may ever want.
+Bytes SetBounds::least_bytes(const PlanChoices& lean) {
+  constexpr double kLikely = 0.75;
+  const double frugal = static_cast<double>(bounds_->frugal_bytes(lean).value());
+  if (frugal <= kLikely * static_cast<double>(room_.value())) return bounds_->state_of(lean);
+  return leanest_of(lean, room_).bytes;
 }
 
 std::vector<PlanChoices> SetBounds::buckets_of(const PlanChoices& choices) const {

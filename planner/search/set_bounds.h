@@ -37,6 +37,7 @@ class SetBounds {
   PlanBound bound_of(Depth depth, const PlanChoices& choices);
   PlanBound of_place(const PlanChoices& choices);
   PlanBound of_recompute(const PlanChoices& choices);
+  Bytes least_bytes(const PlanChoices& lean);
   Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());
   bool has_blocks(const PlanChoices& choices) {
     return std::holds_alternative<BlockBounds>(bounds_->blocks(choices));
