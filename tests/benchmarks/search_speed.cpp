@@ -1,16 +1,22 @@
 // What a search costs: CPU seconds of one thread, peak memory, and how far it comes.
 //
 //   search_speed [MODEL CLUSTER BATCH SEQUENCE [SOFTWARE [GAP [KEY VALUE]...]]]
+//   search_speed growth
 //
-// KEY VALUE pin a choice.
+// KEY VALUE pin a choice. `growth`: one line for each number of devices and of layers.
 //
 // Without arguments: the cases that docs/search.md names, each with the software that such devices
 // are used with and with none. Prints one line for each.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/search/search.h"
@@ -44,14 +50,19 @@ double peak_mib() {
   return static_cast<double>(use.ru_maxrss) / 1024;
 }
 
-void run(const Case& one) {
-  const double start = cpu_seconds();
-  const Bench bench(one.model, one.cluster, one.software);
+SearchQuestion question_of(const Case& one, const Bench& bench) {
   const Precision precision = Precision::BF16;
   SearchQuestion question{.batch = {one.batch, one.sequence, precision},
                           .defaults = choices_of(bench.setting.defaults, precision)};
   question.gap = one.gap;
   question.pins = one.pins;
+  return question;
+}
+
+void run(const Case& one) {
+  const double start = cpu_seconds();
+  const Bench bench(one.model, one.cluster, one.software);
+  const SearchQuestion question = question_of(one, bench);
   const SearchResult result = search(question, bench.setting);
   const double seconds = cpu_seconds() - start;
   const auto& counts = result.counts;
@@ -76,9 +87,55 @@ void run(const Case& one) {
   }
 }
 
+// One line of a table.
+void run_line(std::string_view what, const Case& one) {
+  const double start = cpu_seconds();
+  const Bench bench(one.model, one.cluster, one.software);
+  const SearchResult result = search(question_of(one, bench), bench.setting);
+  fmt::print(
+      "| {} | {:.2e} | {} | {} | {} | {:.2f} % | {:.1f} |\n", what, result.space_size,
+      result.counts.tuples, result.counts.simulated + result.counts.close + result.counts.too_large,
+      result.plans.empty() ? "nothing fits"
+                           : fmt::format("{:.4g} s", result.plans.front().report.step.value()),
+      100 * result.gap, cpu_seconds() - start);
+  std::fflush(stdout);
+}
+
+// A shipped model with another number of layers, as a file.
+std::string with_layer_count(const std::filesystem::path& folder, int layers) {
+  std::ifstream file(std::filesystem::path(MESHWRIGHT_DATA) / "models/gpt3-1.3b.json");
+  auto config = nlohmann::json::parse(file);
+  config["n_layer"] = layers;
+  const std::filesystem::path path = folder / fmt::format("layers_{}.json", layers);
+  std::ofstream(path) << config;
+  return path.string();
+}
+
+void run_growth() {
+  const std::string_view head =
+      "space | sets | simulated | step | gap | CPU-s |\n|---|---|---|---|---|---|---|\n";
+  fmt::print("| devices | {}", head);
+  for (const int nodes : {8, 32, 128, 512, 2048, 8192}) {
+    run_line(fmt::format("{}", 8 * nodes),
+             {"llama3-70b", fmt::format("h100:{}x8", nodes), 2048, 8192, "megatron-core"});
+  }
+  const auto folder = std::filesystem::temp_directory_path() / "meshwright_search_growth";
+  std::filesystem::create_directories(folder);
+  fmt::print("\n| layers | {}", head);
+  for (const int layers : {10, 32, 100, 320, 1000}) {
+    run_line(fmt::format("{}", layers),
+             {with_layer_count(folder, layers), "h100:16x8", 256, 2048, "megatron-core"});
+  }
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "growth") {
+    run_growth();
+    return 0;
+  }
   if (argc > 4) {
     Case one{argv[1], argv[2], std::atoll(argv[3]), std::atoll(argv[4]), "megatron-core"};
     if (argc > 5) one.software = argv[5];
