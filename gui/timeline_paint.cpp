@@ -183,23 +183,37 @@ void TimelineView::paint_names(QPainter& painter, const Section& section, const 
   painter.setClipping(false);
 }
 
-// What the colours mean, of those that the lanes have.
+// What the colours mean, of those that the lanes have; smaller where there is little room.
 void TimelineView::paint_legend(QPainter& painter) {
+  constexpr int kMark = 14, kBetween = 16;
   const Theme& colors = theme(session_.dark());
   const int top = height() - kLegendHeight;
   painter.fillRect(QRect(0, top, width(), kLegendHeight), colors.background);
-  int x = kTimeGutter;
+  const auto length = [](std::size_t hue, const QFontMetrics& metrics) {
+    return kMark + metrics.horizontalAdvance(to_text(static_cast<Hue>(hue))) + kBetween;
+  };
+  const auto whole = [&](const QFontMetrics& metrics) {
+    int all = 0;
+    for (std::size_t i = 0; i < kHues; ++i) all += hues_[i] ? length(i, metrics) : 0;
+    return all;
+  };
+  const QFont usual = painter.font();
+  const int room = width() - kTimeGutter, needed = whole(painter.fontMetrics());
+  if (needed > width() - 8) {
+    QFont small = usual;
+    small.setPixelSize(10);
+    painter.setFont(small);
+  }
   const QFontMetrics metrics = painter.fontMetrics();
+  int x = needed <= room ? kTimeGutter : 8;
   for (std::size_t i = 0; i < kHues; ++i) {
-    if (!hues_[i]) continue;
-    const QString name = to_text(static_cast<Hue>(i));
-    const int length = 14 + metrics.horizontalAdvance(name) + 16;
-    if (x + length > width()) return;
+    if (!hues_[i] || x + length(i, metrics) - kBetween > width()) continue;
     fill_hue(painter, QRect(x, top + 5, 10, 10), colors, static_cast<Hue>(i));
     painter.setPen(colors.text);
-    painter.drawText(QPoint(x + 14, top + 15), name);
-    x += length;
+    painter.drawText(QPoint(x + kMark, top + 15), to_text(static_cast<Hue>(i)));
+    x += length(i, metrics);
   }
+  painter.setFont(usual);
 }
 
 // Duration, and what its device does in it once that is known.
