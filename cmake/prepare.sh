@@ -100,7 +100,7 @@ python_with_pip() {
 
 # OR-Tools is in no Debian release; its Python wheel carries the whole library. It is unpacked
 # beside its place and renamed, so that a folder of that name is always complete. Only ./test needs
-# it: the program does not link the planner yet.
+# it: the program loads it where it is, for models with very wide layers.
 fetch_ortools() {
   local version place part python log=$root/build/log/ortools.log
   version=$(<"$root/cmake/ortools_version.txt")

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "planner/solver/integer_problem.h"
-#include "planner/solver/solve.h"
+#include "planner/solver/solver.h"
 
 // The messages of CP-SAT's C interface, in protocol buffer encoding.
 namespace meshwright {

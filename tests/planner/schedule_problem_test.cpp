@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "planner/solver/solve.h"
+#include "tests/planner/found_solver.h"
 #include "tests/planner/random_problems.h"
 #include "tests/test_scale.h"
 

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "planner/solver/check_solution.h"
-#include "planner/solver/solve.h"
+#include "tests/planner/found_solver.h"
 #include "tests/planner/random_problems.h"
 
 namespace meshwright {

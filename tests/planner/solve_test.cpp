@@ -1,10 +1,9 @@
-#include "planner/solver/solve.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <numeric>
 
+#include "tests/planner/found_solver.h"
 #include "tests/planner/random_problems.h"
 #include "tests/test_scale.h"
 

@@ -1,4 +1,7 @@
-#include "planner/solver/solve.h"
+#include "planner/solver/solver.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,20 +14,11 @@
 #include "planner/solver/check_solution.h"
 #include "planner/solver/cp_messages.h"
 
-// The C interface of libortools, which comes without headers.
-extern "C" {
-void* SolveCpNewEnv();
-void SolveCpDestroyEnv(void* env);
-void SolveCpStopSearch(void* env);
-void SolveCpInterruptible(void* env, const void* model, int model_size, const void* parameters,
-                          int parameters_size, void** response, int* response_size);
-}
-
 namespace meshwright {
 
 namespace {
 
-using Environment = std::unique_ptr<void, decltype(&SolveCpDestroyEnv)>;
+using Environment = std::unique_ptr<void, void (*)(void*)>;
 using Buffer = std::unique_ptr<void, decltype(&std::free)>;
 
 int size_of(const std::string& message) {
@@ -32,19 +26,6 @@ int size_of(const std::string& message) {
     throw std::logic_error("the integer problem is too large for the solver");
   }
   return static_cast<int>(message.size());
-}
-
-CpResponse call_solver(const IntegerProblem& problem, const SolveLimits& limits) {
-  const std::string model = write_cp_model(problem);
-  const std::string parameters = write_sat_parameters(limits);
-  const Environment environment(SolveCpNewEnv(), &SolveCpDestroyEnv);
-  const std::stop_callback stopping(limits.stop, [&] { SolveCpStopSearch(environment.get()); });
-  void* bytes = nullptr;
-  int size = 0;
-  SolveCpInterruptible(environment.get(), model.data(), size_of(model), parameters.data(),
-                       size_of(parameters), &bytes, &size);
-  const Buffer owner(bytes, &std::free);
-  return read_cp_response({static_cast<const char*>(bytes), static_cast<std::size_t>(size)});
 }
 
 SolveStatus status_of(const CpResponse& response) {
@@ -94,10 +75,7 @@ void require_correct(const IntegerProblem& problem, const Values& values) {
   }
 }
 
-}  // namespace
-
-Solution solve(const IntegerProblem& problem, const SolveLimits& limits) {
-  const CpResponse response = call_solver(problem, limits);
+Solution solution_of(const CpResponse& response, const IntegerProblem& problem) {
   Solution solution{.status = status_of(response)};
   if (solution.status == SolveStatus::Infeasible) {
     return solution;
@@ -117,6 +95,52 @@ Solution solve(const IntegerProblem& problem, const SolveLimits& limits) {
         solution.bound == solution.objective ? SolveStatus::Optimal : SolveStatus::Feasible;
   }
   return solution;
+}
+
+// As its wheel has it.
+constexpr auto kSolverFile = "ortools/.libs/libortools.so.9";
+
+template <class Function>
+bool find_function(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+}  // namespace
+
+Solution Solver::solve(const IntegerProblem& problem, const SolveLimits& limits) const {
+  const std::string model = write_cp_model(problem);
+  const std::string parameters = write_sat_parameters(limits);
+  const Environment environment(new_environment_(), end_environment_);
+  void* bytes = nullptr;
+  int size = 0;
+  {
+    const std::stop_callback stopping(limits.stop, [&] { stop_search_(environment.get()); });
+    solve_(environment.get(), model.data(), size_of(model), parameters.data(), size_of(parameters),
+           &bytes, &size);
+  }
+  const Buffer owner(bytes, &std::free);
+  return solution_of(
+      read_cp_response({static_cast<const char*>(bytes), static_cast<std::size_t>(size)}), problem);
+}
+
+std::variant<Solver, std::string> load_solver(std::span<const std::filesystem::path> folders) {
+  std::error_code unreadable;
+  const auto folder = std::ranges::find_if(folders, [&](const auto& one) {
+    return std::filesystem::exists(one / kSolverFile, unreadable);
+  });
+  if (folder == folders.end()) return "OR-Tools is not there";
+  const auto file = *folder / kSolverFile;
+  void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) return fmt::format("OR-Tools cannot be loaded: {}", ::dlerror());
+  Solver solver;
+  if (find_function(library, "SolveCpNewEnv", solver.new_environment_) &&
+      find_function(library, "SolveCpDestroyEnv", solver.end_environment_) &&
+      find_function(library, "SolveCpStopSearch", solver.stop_search_) &&
+      find_function(library, "SolveCpInterruptible", solver.solve_)) {
+    return solver;
+  }
+  return fmt::format("{} has no C interface of CP-SAT", file.string());
 }
 
 }  // namespace meshwright
