@@ -345,8 +345,12 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   const Setting few = with_model(setting, few_model);
   const auto made = lower_blocks(choices, batch, few);
   const auto ranges = block_ops(few_model);
-  const auto layer = std::ranges::find(ranges, true, &BlockOps::layer);
-  if (!std::holds_alternative<LoweredBlocks>(made) || layer == ranges.end()) return {};
+  const auto& kinds = setting.model.blocks;
+  const auto most = std::ranges::max_element(kinds, {}, &Block::count);
+  if (!std::holds_alternative<LoweredBlocks>(made) || most == kinds.end() || most->count < 2) {
+    return {};
+  }
+  const auto layer = ranges.begin() + (most - kinds.begin());
   const auto& blocks = std::get<LoweredBlocks>(made);
   const Plan& plan = blocks.plan;
   const PlannedGraph& planned = *blocks.planned;

@@ -15,7 +15,8 @@ struct LayerOp {
   std::vector<std::size_t> inputs;   // ops of the layer that it reads
 };
 
-// Of the first kind of layer there is; none: the model has no layers, or cannot be planned so.
+// Of the kind of layer that there are most of; none: the model has no layers, or cannot be planned
+// so.
 std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& batch,
                                const Setting& setting);
 
