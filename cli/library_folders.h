@@ -9,4 +9,8 @@ namespace meshwright {
 // folder, or where they were installed.
 std::vector<std::filesystem::path> library_folders();
 
+// Where OR-Tools may be: where MESHWRIGHT_ORTOOLS says, where libraries were installed, or where a
+// build folder has it.
+std::vector<std::filesystem::path> solver_folders();
+
 }  // namespace meshwright

@@ -15,6 +15,9 @@ class RandomDraws {
   T one_of(const std::vector<T>& values) {
     return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(engine_)];
   }
+  std::uint64_t below(std::uint64_t end) {
+    return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(engine_);
+  }
   bool yes(double share = 0.5) { return std::bernoulli_distribution(share)(engine_); }
 
  protected:

@@ -1,59 +1,32 @@
 #include "planner/search/kept_sets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <map>
-#include <string>
+#include <variant>
 
 #include "planner/bound/layer_ops.h"
+#include "planner/search/kept_front.h"
+#include "planner/search/solved_sets.h"
 
 namespace meshwright {
 namespace {
 
-// Sets are numbers with a bit for each tensor: more are not tried one by one.
-constexpr std::size_t kMostChoices = 16;
+// Elimination remembers no more decisions at a time: about 50 MB, and half a second.
+constexpr std::size_t kMostDecisions = std::size_t{1} << 16;
+// Sets of so many tensors are at most as many.
+constexpr std::size_t kFewTensors = 16;
+// The solver is asked at so many even steps from nothing kept to all of it.
+constexpr std::int64_t kSteps = 16;
 
-struct KeptSet {
-  std::uint32_t dropped = 0;
-  double bytes = 0, seconds = 0;  // kept; computed again
-};
-
-// Ops that must run again where these are dropped.
-double rerun_seconds(const std::vector<LayerOp>& ops, const std::vector<std::size_t>& choosable,
-                     std::uint32_t dropped) {
-  std::vector<bool> missing(ops.size()), reruns(ops.size(), false);
-  for (std::size_t op = 0; op < ops.size(); ++op) missing[op] = ops[op].kept == Bytes();
-  for (std::size_t c = 0; c < choosable.size(); ++c) {
-    if ((dropped >> c & 1) == 0) continue;
-    missing[choosable[c]] = true;
-    reruns[choosable[c]] = true;
-  }
-  double seconds = 0;
-  for (std::size_t op = ops.size(); op-- > 0;) {
-    if (!reruns[op]) continue;
-    seconds += ops[op].seconds;
-    for (const std::size_t input : ops[op].inputs) {
-      if (missing[input]) reruns[input] = true;
-    }
-  }
-  return seconds;
-}
-
-// Those that no straight line between two others passes below, by falling bytes.
-std::vector<KeptSet> hull_of(std::vector<KeptSet> sets) {
-  std::ranges::sort(sets, [](const KeptSet& a, const KeptSet& b) {
-    if (a.bytes != b.bytes) return a.bytes > b.bytes;
-    if (a.seconds != b.seconds) return a.seconds < b.seconds;
-    return a.dropped < b.dropped;
-  });
+// Those that no straight line between two others passes below, of a front by falling bytes.
+std::vector<KeptSet> hull_of(const std::vector<KeptSet>& front) {
   const auto slope = [](const KeptSet& from, const KeptSet& to) {
-    return (to.seconds - from.seconds) / (from.bytes - to.bytes);
+    return (to.seconds - from.seconds) / static_cast<double>((from.bytes - to.bytes).value());
   };
   std::vector<KeptSet> hull;
-  for (const KeptSet& set : sets) {
-    if (!hull.empty() && hull.back().bytes == set.bytes) continue;
-    while (!hull.empty() && hull.back().seconds >= set.seconds) hull.pop_back();
+  for (const KeptSet& set : front) {
     while (hull.size() >= 2 &&
            slope(hull[hull.size() - 2], hull.back()) >= slope(hull.back(), set)) {
       hull.pop_back();
@@ -63,46 +36,93 @@ std::vector<KeptSet> hull_of(std::vector<KeptSet> sets) {
   return hull;
 }
 
+Bytes all_kept(const std::vector<LayerOp>& ops) {
+  Bytes all;
+  for (const LayerOp& op : ops) all += op.kept;
+  return all;
+}
+
+// The most that is kept at each step but the last, which keeps all.
+std::vector<Bytes> steps_of(Bytes all) {
+  std::vector<Bytes> steps;
+  for (std::int64_t step = kSteps; step-- > 0;) {
+    steps.push_back(all / kSteps * step);
+  }
+  return steps;
+}
+
+RecomputeChoice choice_of(const std::vector<LayerOp>& ops, const KeptSet& set) {
+  RecomputeChoice choice{.kind = Recompute::Drop, .layers = 0};
+  const auto drop = [&](const LayerOp& op) {
+    choice.dropped.insert(choice.dropped.end(), op.tensors.begin(), op.tensors.end());
+  };
+  for (const std::size_t op : set.dropped) drop(ops[op]);
+  for (const LayerOp& op : ops) {
+    if (op.kept == Bytes()) drop(op);
+  }
+  std::ranges::sort(choice.dropped);
+  return choice;
+}
+
+// The largest: small ones are not worth a choice of their own.
+std::vector<bool> largest_few(const std::vector<LayerOp>& ops) {
+  std::vector<std::size_t> order;
+  for (std::size_t op = 0; op < ops.size(); ++op) {
+    if (ops[op].kept > Bytes()) order.push_back(op);
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t op) { return ops[op].kept; });
+  std::vector<bool> few(ops.size(), false);
+  for (std::size_t i = 0; i < std::min(order.size(), kFewTensors); ++i) few[order[i]] = true;
+  return few;
+}
+
+struct FoundSets {
+  std::vector<KeptSet> sets;
+  double open_share = 0;
+  std::string note;
+};
+
+FoundSets solved(const std::vector<LayerOp>& ops, const Solver& solver) {
+  // The last digits of a proof take longest, and what is left of it is in the gap. Work is counted,
+  // so that every machine comes as far.
+  const SolveLimits limits{.deterministic_time = 0.5, .relative_gap = 0.003};
+  double work = 0;
+  for (const LayerOp& op : ops) work += op.seconds;
+  FoundSets found{.sets = {kept_set(ops, {})}, .open_share = 0, .note = ""};
+  for (SolvedSet& one : solved_sets(ops, steps_of(all_kept(ops)), solver, limits)) {
+    // A backward takes at least as long as its forward.
+    const double share = (one.set.seconds - one.least_seconds) / (2 * work + one.set.seconds);
+    found.open_share = std::max(found.open_share, share);
+    if (found.sets.back().bytes > one.set.bytes) found.sets.push_back(std::move(one.set));
+  }
+  found.sets = hull_of(found.sets);
+  return found;
+}
+
+FoundSets found_sets(const std::vector<LayerOp>& ops,
+                     const std::vector<std::filesystem::path>& solver_folders) {
+  if (auto front = kept_front(ops, droppable(ops), kMostDecisions)) return {hull_of(*front)};
+  const auto solver = load_solver(solver_folders);
+  if (const auto* loaded = std::get_if<Solver>(&solver)) return solved(ops, *loaded);
+  const auto tensors = std::ranges::count(droppable(ops), true);
+  return {hull_of(*kept_front(ops, largest_few(ops), kMostDecisions)), 0,
+          fmt::format("a layer keeps {} tensors that depend on each other in too many ways: which "
+                      "to compute again is searched for the {} largest only ({})",
+                      tensors, kFewTensors, std::get<std::string>(solver))};
+}
+
 }  // namespace
 
-std::vector<RecomputeChoice> kept_sets(const PlanChoices& choices, const BatchChoice& batch,
-                                       const Setting& setting) {
+KeptSets kept_sets(const PlanChoices& choices, const BatchChoice& batch, const Setting& setting,
+                   const std::vector<std::filesystem::path>& solver_folders) {
   const std::vector<LayerOp> ops = layer_ops(choices, batch, setting);
-  std::vector<std::size_t> choosable;
-  for (std::size_t op = 0; op < ops.size(); ++op) {
-    if (ops[op].kept > Bytes()) choosable.push_back(op);
+  FoundSets found = found_sets(ops, solver_folders);
+  KeptSets kept{.sets = {}, .open_share = found.open_share, .note = std::move(found.note)};
+  for (const KeptSet& set : found.sets) {
+    if (!set.dropped.empty()) kept.sets.push_back(choice_of(ops, set));
   }
-  // The largest first: small ones are not worth a choice of their own.
-  std::ranges::stable_sort(choosable,
-                           [&](std::size_t a, std::size_t b) { return ops[a].kept > ops[b].kept; });
-  choosable.resize(std::min(choosable.size(), kMostChoices));
-  std::vector<KeptSet> sets;
-  double all = 0;
-  for (const LayerOp& op : ops) all += static_cast<double>(op.kept.value());
-  for (std::uint32_t dropped = 0; dropped < (1u << choosable.size()); ++dropped) {
-    KeptSet set{dropped, all, rerun_seconds(ops, choosable, dropped)};
-    for (std::size_t c = 0; c < choosable.size(); ++c) {
-      if (dropped >> c & 1) set.bytes -= static_cast<double>(ops[choosable[c]].kept.value());
-    }
-    sets.push_back(set);
-  }
-  std::vector<RecomputeChoice> choices_found;
-  for (const KeptSet& set : hull_of(std::move(sets))) {
-    if (set.dropped == 0) continue;
-    RecomputeChoice choice{.kind = Recompute::Drop, .layers = 0};
-    const auto drop = [&](const LayerOp& op) {
-      choice.dropped.insert(choice.dropped.end(), op.tensors.begin(), op.tensors.end());
-    };
-    for (std::size_t c = 0; c < choosable.size(); ++c) {
-      if (set.dropped >> c & 1) drop(ops[choosable[c]]);
-    }
-    for (const LayerOp& op : ops) {
-      if (op.kept == Bytes()) drop(op);
-    }
-    std::ranges::sort(choice.dropped);
-    choices_found.push_back(std::move(choice));
-  }
-  return choices_found;
+  return kept;
 }
 
 }  // namespace meshwright

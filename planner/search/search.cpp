@@ -372,6 +372,10 @@ class Search {
 
   void finish() {
     settle_nearest();
+    if (best_ && space_.open_share() > 0) {
+      least_ *= 1 - space_.open_share();
+      result_.complete = result_.complete && least_ >= enough();
+    }
     if (best_) {
       const double share = std::min(1.0, least_ / *best_);
       result_.gap = 1 - share;
@@ -389,6 +393,7 @@ class Search {
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
     const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest;
     if (nothing) result_.problems = space_.problems(refusal_);
+    result_.notes = space_.notes();
     result_.space = space_.text();
     result_.space_size = space_.size();
   }

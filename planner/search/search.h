@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -58,6 +59,8 @@ struct SearchQuestion {
   std::size_t most_simulated = 200;       // plans that are simulated at most: then it ends
   std::size_t most_candidates = 100'000;  // that are kept of those bounded
   std::size_t threads = 1;
+  // Where OR-Tools may be, which only models with very wide layers need.
+  std::vector<std::filesystem::path> solver_folders = {};
 };
 
 // What became of a candidate.
@@ -116,6 +119,7 @@ struct SearchResult {
   std::optional<Nearest> nearest;     // where no plan fits
   std::vector<Candidate> candidates;  // by bound
   bool candidates_capped = false;
+  std::vector<std::string> notes;  // what of the space could not be searched, in words
   // Pins that leave nothing, in words; then there is nothing else.
   Reasons problems;
 };

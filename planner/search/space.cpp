@@ -6,7 +6,6 @@
 
 #include "costmodel/base/input_error.h"
 #include "planner/search/each_choice.h"
-#include "planner/search/kept_sets.h"
 #include "planner/search/searched_keys.h"
 #include "simulator/choices/model_layers.h"
 
@@ -76,7 +75,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   one.place.clear();
   one.sequence_parallel = false;
   one.recompute = {};
-  recomputes_ = kept_sets(one, batch_, setting);
+  kept_ = kept_sets(one, batch_, setting, question.solver_folders);
+  recomputes_ = kept_.sets;
   recomputes_.insert(recomputes_.begin(), {Recompute::None});
   recomputes_.push_back({Recompute::Uniform});
   if (target_) {
@@ -253,7 +253,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("recompute", std::move(kept));
   add("zero", {"0", "1", "2", "3"});
   std::vector<std::string> buckets;
-  for (const Bytes bucket : kBuckets) buckets.push_back(to_text(bucket));
+  // As the short form has them.
+  for (const Bytes bucket : kBuckets) buckets.push_back(fmt::format("{} MiB", bucket / 1_MiB));
   add("bucket", std::move(buckets));
   std::vector<std::string> offloads = {"none"};
   if (has_host_) offloads.push_back("optimizer");
@@ -263,6 +264,11 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   }
   add("offload", std::move(offloads));
   return keys;
+}
+
+std::vector<std::string> SearchSpace::notes() const {
+  if (kept_.note.empty() || is_pinned("recompute")) return {};
+  return {kept_.note};
 }
 
 double SearchSpace::size() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/bound/plan_bound.h"
+#include "planner/search/kept_sets.h"
 #include "planner/search/search.h"
 
 namespace meshwright {
@@ -43,6 +44,10 @@ class SearchSpace {
 
   // Each key with its values, in words where they depend on others.
   std::vector<std::pair<std::string, std::vector<std::string>>> text() const;
+  // What could not be searched, in words.
+  std::vector<std::string> notes() const;
+  // Plans with sets of kept tensors that were not found might be better by at most this share.
+  double open_share() const { return kept_.open_share; }
   // How many plans there are, before any is refused.
   double size() const;
 
@@ -73,7 +78,8 @@ class SearchSpace {
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
   std::int64_t devices_ = 0, layers_ = 0, widest_ = 0, widest_sharing_ = 0, experts_ = 1;
   bool has_host_ = false;
-  std::vector<RecomputeChoice> recomputes_;
+  KeptSets kept_;
+  std::vector<RecomputeChoice> recomputes_;  // these, none, all, and what a target has words for
 };
 
 }  // namespace meshwright

@@ -29,6 +29,7 @@ enum class ParameterField : std::uint32_t {
   Seed = 31,
   WallTime = 36,
   DeterministicTime = 67,
+  Linearization = 90,
   CatchInterrupt = 135,
   RelativeGap = 160,
   Workers = 206,

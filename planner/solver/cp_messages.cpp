@@ -146,6 +146,8 @@ std::string write_sat_parameters(const SolveLimits& limits) {
   parameters.add_int32(ParameterField::Workers, limits.workers);
   // The solver would take Ctrl-C away from the program; stopping is the caller's stop_token.
   parameters.add_bool(ParameterField::CatchInterrupt, false);
+  // Everything is in the linear relaxation: sums with a budget are proven several times as fast.
+  parameters.add_int32(ParameterField::Linearization, 2);
   if (limits.deterministic_time) {
     parameters.add_double(ParameterField::DeterministicTime, *limits.deterministic_time);
   }

@@ -133,7 +133,7 @@ TEST_CASE("no set of kept tensors needs less memory for its time than a mixture 
       return std::pair(static_cast<double>(layer->kept.value()),
                        layer->forward.compute_s + layer->backward.compute_s);
     };
-    const auto front = kept_sets(choices, batch, bench.setting);
+    const auto front = kept_sets(choices, batch, bench.setting, {}).sets;
     INFO(fmt::format("seed {}: {} on {} as {}, sequence {}", seed, model, cluster, software,
                      batch.sequence));
     REQUIRE(!front.empty());
