@@ -123,8 +123,8 @@ std::vector<PlanChoices> other_values(std::string_view key, const PlanChoices& f
 }
 
 // Keys that people leave to the target.
-constexpr std::string_view kSilentKeys[] = {"kernels", "gradients", "rerun_all",
-                                            "overlap", "reshard",   "prefetch"};
+constexpr std::string_view kSilentKeys[] = {"kernels", "gradients", "rerun_all", "overlap",
+                                            "reshard", "prefetch",  "zero"};
 
 // Where another number of replicas no longer divides the batch, micro-batches become smaller.
 bool fit_batch(PlanChoices& choices, const BatchChoice& batch) {
