@@ -46,7 +46,6 @@ PlanChoices all_different(const PlanChoices& choices) {
 }
 
 std::string value_text(const std::string& key, const std::string& value) {
-  if (key == "bucket") return to_text(*parse_quantity<Bytes>(value));
   if (!value.empty()) return value;
   return key == "layers" ? "even" : "in order";
 }

@@ -136,6 +136,7 @@ ComparedStep compared_step(const std::string& name, const SettingOptions& option
   if (is_plan(name)) {
     PlanOptions own = options.plan;
     own.plan = name;
+    own.plan_option.clear();
     const Plan plan = plan_for(asked_plan(own, *asked), own, asked->setting);
     require_precision(asked->cluster, plan.precision);
     return predicted_step(name, plan, asked->setting);

@@ -97,7 +97,7 @@ void require_possible(const SearchAsked& asked, const SearchAnswer& answer) {
   std::string others;
   for (const Remedy& remedy : answer.remedies) {
     others += fmt::format("{}{}: {}", others.empty() ? " (" : "; ", remedy.change,
-                          to_text(remedy.choices, asked.question.defaults));
+                          brief_text(remedy.choices, asked.question.defaults));
   }
   throw UsageError(fmt::format("{}{}{}",
                                pins.empty() ? "" : fmt::format("--pin {}: ", pairs_text(pins)),
@@ -114,7 +114,8 @@ SearchAnswer answer_to(const SearchAsked& asked, const SearchWatch& watch) {
     return answer;
   }
   if (question.longest_step) answer.fastest = fastest_of_all(question, asked.asked, watch);
-  if (!answer.fastest) answer.remedies = find_remedies(question, asked.asked, watch);
+  answer.remedies = answer.fastest ? find_faster(question, asked.asked, watch)
+                                   : find_remedies(question, asked.asked, watch);
   require_possible(asked, answer);
   return answer;
 }
@@ -147,6 +148,7 @@ void make_plans(PlanCommandOptions options, const Session& session) {
   require_given({{"--model", !options.setting.plan.model.empty()},
                  {"--cluster", !options.setting.cluster.empty()},
                  {"--global-batch", options.setting.plan.global_batch.has_value()}});
+  if (options.all && !session.json) throw UsageError("--all: needs --json");
   if (options.save) check_writable(*options.save);
   apply_target(options.search, options.setting);
   const AskedSetting setting(options.setting, session);

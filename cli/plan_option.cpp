@@ -126,8 +126,8 @@ std::string reasons_text(const std::vector<std::string>& reasons) {
 
 const ShortForm& short_form_of(const AskedPlan& asked, const PlanOptions& options) {
   if (const auto* form = std::get_if<ShortForm>(&asked)) return *form;
-  throw UsageError(fmt::format("--plan {}: expected a short form such as dp=2,tp=2, found a file",
-                               printable(options.plan)));
+  throw UsageError(fmt::format("{}{}: expected a short form such as dp=2,tp=2, found a file",
+                               options.plan_option, printable(options.plan)));
 }
 
 Plan plan_for(const AskedPlan& asked, const PlanOptions& options, const Setting& setting,
@@ -142,7 +142,7 @@ Plan plan_for(const AskedPlan& asked, const PlanOptions& options, const Setting&
   const auto& [choices, batch] = std::get<ShortForm>(asked);
   auto planned = plan_of(choices, batch, setting);
   if (auto* plan = std::get_if<Plan>(&planned)) return std::move(*plan);
-  throw UsageError(fmt::format("--plan {}: {}", printable(options.plan),
+  throw UsageError(fmt::format("{}{}: {}", options.plan_option, printable(options.plan),
                                reasons_text(std::get<Reasons>(planned))));
 }
 

@@ -17,6 +17,7 @@ namespace meshwright {
 // The options that say what is to be planned.
 struct PlanOptions {
   std::string model, plan;
+  std::string plan_option = "--plan ";  // how the plan was given, for messages
   std::optional<std::int64_t> global_batch, sequence;
   std::optional<std::string> precision;
 };

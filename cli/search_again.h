@@ -19,7 +19,7 @@ struct SearchWatch {
   std::stop_token stop;
 };
 
-// A change of the question that makes something fit, and what then does.
+// A change of the question that makes something fit, or be in time, and what then does.
 struct Remedy {
   std::string change;  // in words
   PlanChoices choices;
@@ -34,6 +34,10 @@ std::optional<Remedy> fastest_of_all(SearchQuestion question, const AskedSetting
 // less that is pinned or forbidden, a closer fit.
 std::vector<Remedy> find_remedies(const SearchQuestion& question, const AskedSetting& asked,
                                   const SearchWatch& watch);
+
+// Where the fastest is too slow for a deadline: how many more nodes are in time.
+std::vector<Remedy> find_faster(const SearchQuestion& question, const AskedSetting& asked,
+                                const SearchWatch& watch);
 
 // A plan that no other beats in both time and memory, within the gap.
 struct FrontPoint {

@@ -116,13 +116,14 @@ Json search_json(const SearchAsked& asked, const SearchAnswer& answer) {
   document["stopped"] = answer.stopped;
   for (const auto& [key, values] : result.space) document["space"][key] = values;
   document["space_size"] = result.space_size;
+  if (!result.notes.empty()) document["notes"] = result.notes;
   document["counts"] = counts_json(result.counts);
   document.update(asked_json(asked));
   if (!result.complete) document["open"] = candidates_json(asked, result.open);
   if (answer.fastest) document["fastest"] = remedy_json(asked, *answer.fastest);
   if (result.nearest && !answer.fastest) document["nearest"] = nearest_json(asked, *result.nearest);
   for (const Remedy& remedy : answer.remedies) {
-    document["would_fit"].push_back(remedy_json(asked, remedy));
+    document[answer.fastest ? "in_time" : "would_fit"].push_back(remedy_json(asked, remedy));
   }
   if (asked.front) document["pareto"] = front_json(asked, answer.front);
   if (asked.all_candidates) {

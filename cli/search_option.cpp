@@ -9,6 +9,7 @@
 
 #include "cli/cluster_option.h"
 #include "cli/export_option.h"
+#include "cli/library_folders.h"
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
 #include "executor/cpu/kernels.h"
@@ -48,6 +49,23 @@ std::vector<KeyValue> pairs_from(const char* option, const std::vector<std::stri
     }
   }
   return pairs;
+}
+
+// Read together, so that none is given twice; what is wrong with one is said here, not where the
+// search has begun.
+void require_readable(const std::vector<KeyValue>& pins, const PlanChoices& defaults) {
+  std::string text;
+  for (const KeyValue& pin : pins) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", pin.key, *pin.value);
+  }
+  if (text.empty()) return;
+  try {
+    parse_plan_choices(text, defaults);
+  } catch (const InputError& error) {
+    const std::string_view said = error.what(), of_plan = "plan: ";
+    throw UsageError(fmt::format("--pin {}: {}", printable(text),
+                                 said.starts_with(of_plan) ? said.substr(of_plan.size()) : said));
+  }
 }
 
 Objective objective_from(const std::string& text) {
@@ -204,7 +222,9 @@ SearchQuestion question_from_options(const SearchOptions& options, const Setting
                           .objective = objective_from(options.objective),
                           .gap = options.gap,
                           .top = static_cast<std::size_t>(options.top),
-                          .threads = threads_from(options.threads)};
+                          .threads = threads_from(options.threads),
+                          .solver_folders = solver_folders()};
+  require_readable(question.pins, question.defaults);
   if (options.target) restrict_to_target(question, *options.target, setting, asked, session);
   if (options.max_memory) question.max_memory = memory_from(*options.max_memory);
   if (options.deadline) {

@@ -156,6 +156,14 @@ std::string size_text(double size) {
   return size < 1e15 ? count_to_text(std::llround(size)) : fmt::format("{:.2g}", size);
 }
 
+std::string notes_text(const SearchResult& result) {
+  std::string text;
+  for (const std::string& note : result.notes) {
+    text += wrapped_text("Note: " + printable(note) + ".", kLineColumns, 2) + "\n";
+  }
+  return text;
+}
+
 std::string space_text(const SearchResult& result) {
   std::vector<std::string> keys;
   for (const auto& [key, values] : result.space) {
@@ -165,13 +173,14 @@ std::string space_text(const SearchResult& result) {
   const std::string searched = fmt::format(
       "Searched: {} plans. Bounded: {} sets of choices, of which {} need too much memory and {} "
       "cannot be better. Simulated: {} that fit, {} too close to call, {} too large.",
-      size_text(result.space_size), counts.bounded, counts.pruned_by_memory, counts.pruned_by_bound,
-      counts.simulated, counts.close, counts.too_large);
+      size_text(result.space_size), counts.tuples - counts.refused, counts.pruned_by_memory,
+      counts.pruned_by_bound, counts.simulated, counts.close, counts.too_large);
   return wrapped_text(searched, kLineColumns, 2) + "\n" +
          (keys.empty()
               ? ""
               : wrapped_text(fmt::format("Space: {}.", fmt::join(keys, "; ")), kLineColumns, 2) +
-                    "\n");
+                    "\n") +
+         notes_text(result);
 }
 
 std::string front_text(const SearchAsked& asked, const std::vector<FrontPoint>& front) {
@@ -200,12 +209,12 @@ std::string plans_found_text(const SearchAsked& asked, const SearchAnswer& answe
   return text + bound_text(asked, result) + space_text(result) + front_text(asked, answer.front);
 }
 
-std::string remedies_text(const SearchAsked& asked, const std::vector<Remedy>& remedies) {
-  if (remedies.empty()) return "";
-  TextRows rows = {{"would fit", "step", "needs", "as"}};
-  for (const Remedy& remedy : remedies) {
+std::string remedies_text(const SearchAsked& asked, const SearchAnswer& answer) {
+  if (answer.remedies.empty()) return "";
+  TextRows rows = {{answer.fastest ? "in time" : "would fit", "step", "needs", "as"}};
+  for (const Remedy& remedy : answer.remedies) {
     rows.push_back({remedy.change, to_text(remedy.step), to_text(remedy.needed),
-                    to_text(remedy.choices, asked.question.defaults)});
+                    brief_text(remedy.choices, asked.question.defaults)});
   }
   return "\n" + table_text(rows, 0);
 }
@@ -236,7 +245,7 @@ std::string nothing_text(const SearchAsked& asked, const SearchAnswer& answer) {
                           : answer.fastest ? too_slow_text(asked, *answer.fastest)
                           : nearest        ? nearest_text(asked, *nearest)
                                            : "There is no such plan.\n";
-  return why + remedies_text(asked, answer.remedies) + "\n" + space_text(answer.result);
+  return why + remedies_text(asked, answer) + "\n" + space_text(answer.result);
 }
 
 }  // namespace
@@ -247,6 +256,15 @@ std::string pairs_text(const std::vector<KeyValue>& pairs) {
     texts.push_back(pair.value ? fmt::format("{}={}", pair.key, *pair.value) : pair.key);
   }
   return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string brief_text(const PlanChoices& choices, const PlanChoices& defaults) {
+  std::string text = to_text(choices, defaults);
+  const std::string_view key = "recompute=drop:";
+  const auto list = text.find(key);
+  if (list == text.npos) return text;
+  const auto first = list + key.size();
+  return text.replace(first, std::min(text.find(',', first), text.size()) - first, "...");
 }
 
 Bytes memory_for(Bytes needed) {

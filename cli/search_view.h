@@ -27,7 +27,7 @@ struct SearchAnswer {
   SearchResult result;
   bool stopped = false;           // asked to, before it was done
   std::optional<Remedy> fastest;  // where plans fit, and all are too slow for the deadline
-  std::vector<Remedy> remedies;   // where nothing fits
+  std::vector<Remedy> remedies;   // where nothing fits, or is in time
   std::vector<FrontPoint> front;  // where it was asked for
 };
 
@@ -36,6 +36,9 @@ std::string progress_text(const SearchProgress& progress);
 
 // "tp=8, offload"
 std::string pairs_text(const std::vector<KeyValue>& pairs);
+
+// The short form with a list of dropped tensors left out, for where a plan is named in passing.
+std::string brief_text(const PlanChoices& choices, const PlanChoices& defaults);
 
 // The memory of devices on which what needs so much fits, by the rule of the verdict.
 Bytes memory_for(Bytes needed);

@@ -211,6 +211,16 @@ TEST_CASE("deadlines and objectives") {
   CHECK(json::parse(late.out).at("fastest").at("step_s").get<double>() > 86400. * 8 * 64 / 1e12);
   CHECK_THAT(run_program("plan" + tokens + "--deadline 1d").out,
              Contains("No plan meets the deadline: a step may take 44.24 us"));
+  // So close to it that more nodes are in time.
+  const json fastest = json::parse(late.out).at("fastest");
+  const double step = fastest.at("step_s").get<double>();
+  const std::string days = std::to_string(step * 0.95 * 1e12 / (8 * 64) / 86400) + "d";
+  const ProgramOutput close = run_program("plan --json" + tokens + "--deadline " + days);
+  CHECK(close.exit_code == 10);
+  for (const json& remedy : json::parse(close.out).value("in_time", json::array())) {
+    CHECK_THAT(remedy.at("change").get<std::string>(), Contains("nodes instead of"));
+    CHECK(remedy.at("step_s").get<double>() <= 0.95 * step);
+  }
   const auto per_device = [](const json& document) {
     return document.at("plans")[0].at("report").at("tokens_per_s_per_device").get<double>();
   };
@@ -257,7 +267,9 @@ TEST_CASE("what cannot be asked is refused in words") {
       "place=dp:3: 4 nodes with 3 devices each, but the cluster has 2");
   check_refused(kTask + "--pin tp", 2, "--pin tp: expected a key with a value such as tp=8");
   check_refused(kTask + "--pin tp=two", 2, "tp: expected a whole number");
-  check_refused(kTask + "--pin horse=2", 2, "unknown key \"horse\"");
+  check_refused(kTask + "--pin horse=2", 2, "--pin horse=2: unknown key \"horse\"");
+  check_refused(kTask + "--pin tp=2 --pin tp=4", 2, "--pin tp=2,tp=4: tp is given twice");
+  check_refused(kTask + "--all", 2, "--all: needs --json");
   check_refused(kTask + "--forbid horse", 2, "horse");
   check_refused(kTask + "--forbid zero=", 2, "--forbid zero=: expected a key such as offload");
   check_refused(kTask + "--max-memory much", 2, "--max-memory much: expected a size such as");
