@@ -1,0 +1,65 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "planner/search/search.h"
+#include "planner/search/space.h"
+#include "tests/user_costs.h"
+
+namespace meshwright {
+
+// What comes of choosing one after the other: the fastest division of the work as if memory were
+// endless, then what is computed again so that it fits.
+struct TwoStages {
+  struct Found {
+    PlanChoices choices;
+    Report report;
+  };
+  std::optional<Found> plan;    // none: nothing of what was fastest fits
+  std::size_t passed_over = 0;  // faster divisions that do not fit whatever is computed again
+};
+
+// The fastest that fits of plans that differ in what they compute again.
+inline std::optional<TwoStages::Found> fastest_that_fits(const PlanChoices& division,
+                                                         const SearchSpace& space,
+                                                         const SearchQuestion& question,
+                                                         const Setting& setting) {
+  std::optional<TwoStages::Found> best;
+  for (const PlanChoices& one : space.recomputes(division)) {
+    const auto made = plan_of(one, question.batch, setting);
+    if (!std::holds_alternative<Plan>(made)) continue;
+    Report report = predict(std::get<Plan>(made), setting).report;
+    if (fit_within(report, question.max_memory) != Fit::Yes) continue;
+    if (!best || report.step < best->report.step) best = {one, std::move(report)};
+  }
+  return best;
+}
+
+// With the same kept sets to choose from as `question`, which pins nothing.
+inline TwoStages two_stages(const SearchQuestion& question, const Setting& setting,
+                            const Software& software) {
+  Cluster endless = setting.cluster;
+  for (NodeType& type : endless.node_types) {
+    type.device.memory.value = type.device.memory.value * 1000;
+  }
+  SearchQuestion divided = question;
+  divided.max_memory.reset();
+  divided.pins = {{"recompute", "none"}, {"offload", "none"}};
+  divided.top = 20;
+  const SearchResult fastest =
+      search(divided, make_setting(setting.model, endless, software, shipped_fits()));
+  const SearchSpace space(question, setting);
+  TwoStages result;
+  for (const RankedPlan& division : fastest.plans) {
+    result.plan = fastest_that_fits(division.choices, space, question, setting);
+    if (result.plan) break;
+    ++result.passed_over;
+  }
+  return result;
+}
+
+}  // namespace meshwright
