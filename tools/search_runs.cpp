@@ -3,10 +3,10 @@
 // simulated, with what was measured.
 //
 //   cmake --build --preset release --target search_runs
-//   build/release/tools/search_runs [--only SOURCE]... [--most N] > docs/searched_runs.csv
+//   build/release/tools/search_runs [--only SOURCE]... [--most N] > data/published/searched.csv
 //
-// Without --most one question of every kind is asked: runs that differ in their layout alone share
-// it. A summary goes to the other output.
+// Runs that differ in their layout alone share a question. Without --most every question is asked;
+// with it so many, evenly taken from all of them. A summary goes to the other output.
 
 #include <fmt/format.h>
 
@@ -48,6 +48,9 @@ struct Row {
   const Asked* asked = nullptr;
   Report published;
   bool published_fits = false;
+
+  // Of what was measured.
+  double mfu() const { return published.mfu * (published.step / *asked->run.step); }
 };
 
 struct Picked {
@@ -82,60 +85,98 @@ Picked ask(const std::vector<Asked>& group, const Fits& fits) {
 
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
+// The part of the step of which the pick has less by most, or more by least.
+std::string term_of(const Report& published, const Report& picked) {
+  std::map<std::string, double> saved;
+  for (const auto& [name, time] : named_parts(published.last().parts)) saved[name] += time.value();
+  for (const auto& [name, time] : named_parts(picked.last().parts)) saved[name] -= time.value();
+  const auto most =
+      std::ranges::max_element(saved, {}, [](const auto& part) { return part.second; });
+  return fmt::format("{} {:+.3g} s", most->first, -most->second);
+}
+
 void print(const Picked& picked, const RankedPlan& plan) {
   for (const Row& row : picked.rows) {
     const PublishedRun& run = row.asked->run;
     const double measured = run.step->value();
     const double simulated = row.published.step.value();
-    fmt::print("{},{},{},{},{},{},{},{:.5g},{:.5g},{},{:.5g},{:.3f},{:.3f},{:.3f},{:.3f},{},{}\n",
-               run.id, quoted(run.model), quoted(run.gpu), *run.devices,
-               row.asked->plan.batch.global_batch, row.asked->plan.batch.sequence, run.software,
-               measured, simulated, row.published_fits ? "yes" : "no", plan.report.step.value(),
-               picked.result.gap, plan.report.step.value() / simulated,
-               row.published.mfu * simulated / measured, plan.report.mfu,
-               quoted(to_text(row.asked->plan.choices)), quoted(to_text(plan.choices)));
+    fmt::print(
+        "{},{},{},{},{},{},{},{:.5g},{:.5g},{},{:.5g},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{}\n",
+        run.id, quoted(run.model), quoted(run.gpu), *run.devices,
+        row.asked->plan.batch.global_batch, row.asked->plan.batch.sequence, run.software, measured,
+        simulated, row.published_fits ? "yes" : "no", plan.report.step.value(), picked.result.gap,
+        plan.report.step.value() / simulated, row.mfu(), plan.report.mfu,
+        term_of(row.published, plan.report), quoted(to_text(row.asked->plan.choices)),
+        quoted(to_text(plan.choices)));
   }
   std::fflush(stdout);
 }
 
-struct Summary {
-  std::size_t questions = 0, runs = 0, slower = 0, nothing = 0;
-  std::vector<double> ratios;
-  std::map<std::string, double> best_published, best_picked;  // MFU by device
-
+class Summary {
+ public:
   void add(const Picked& picked) {
-    ++questions;
+    ++questions_;
     if (picked.result.plans.empty()) {
-      ++nothing;
+      ++nothing_;
       return;
     }
     const Report& best = picked.result.plans.front().report;
     for (const Row& row : picked.rows) {
-      ++runs;
-      const double ratio = best.step / row.published.step;
-      ratios.push_back(ratio);
-      if (ratio > 1 + kGap && row.published_fits) ++slower;
       const PublishedRun& run = row.asked->run;
-      const double mfu = row.published.mfu * (row.published.step / *run.step);
-      best_published[run.gpu] = std::max(best_published[run.gpu], mfu);
-      best_picked[run.gpu] = std::max(best_picked[run.gpu], best.mfu);
+      ratios_.push_back(best.step / row.published.step);
+      best_published_[run.gpu] = std::max(best_published_[run.gpu], row.mfu());
+      if (!row.published_fits) continue;
+      if (best.step > row.published.step) slower_.push_back(run.id);
+      // A published layout that is in the space and faster than the bound contradicts the proof.
+      if (row.published.step < picked.result.bound) below_.push_back(run.id);
     }
+    if (picked.rows.empty()) return;
+    picks_.push_back({picked.rows.front().asked->run.gpu, picked.rows.front().asked->run.id,
+                      best.mfu, term_of(picked.rows.front().published, best)});
   }
 
   void print() {
-    if (ratios.empty()) return;
-    std::ranges::sort(ratios);
+    if (ratios_.empty()) return;
+    std::ranges::sort(ratios_);
     fmt::print(stderr,
                "{} questions, {} runs: the pick takes {:.3f} of the published layout's time "
-               "(median), {:.3f} to {:.3f}; slower than {:.0f} % above it: {}; nothing fits: {}\n",
-               questions, runs, ratios[ratios.size() / 2], ratios.front(), ratios.back(),
-               100 * kGap, slower, nothing);
-    for (const auto& [gpu, mfu] : best_picked) {
-      fmt::print(stderr, "  {:12} best MFU published {:.3f}, picked {:.3f}{}\n", gpu,
-                 best_published[gpu], mfu,
-                 mfu > 1.15 * best_published[gpu] ? " (more than 15 % above)" : "");
+               "(median), {:.3f} to {:.3f}; nothing fits: {}\n"
+               "slower than a published layout that fits: {}{}\n"
+               "published layouts below the bound: {}{}\n",
+               questions_, ratios_.size(), ratios_[ratios_.size() / 2], ratios_.front(),
+               ratios_.back(), nothing_, slower_.size(), list_of(slower_), below_.size(),
+               list_of(below_));
+    for (const auto& [gpu, mfu] : best_published_) print_device(gpu, mfu);
+  }
+
+ private:
+  struct Pick {
+    std::string gpu, id;
+    double mfu = 0;
+    std::string term;
+  };
+
+  static std::string list_of(const std::vector<std::string>& ids) {
+    std::string text;
+    for (const std::string& id : ids) text += (text.empty() ? ": " : ", ") + id;
+    return text;
+  }
+
+  void print_device(const std::string& gpu, double published) const {
+    constexpr double kMuchAbove = 1.15;
+    fmt::print(stderr, "{}: best MFU published {:.3f}\n", gpu, published);
+    for (const Pick& pick : picks_) {
+      if (pick.gpu != gpu || pick.mfu <= kMuchAbove * published) continue;
+      fmt::print(stderr, "  {}: picked {:.3f}, {:.0f} % above; against its published layout {}\n",
+                 pick.id, pick.mfu, 100 * (pick.mfu / published - 1), pick.term);
     }
   }
+
+  std::size_t questions_ = 0, nothing_ = 0;
+  std::vector<std::string> slower_, below_;
+  std::vector<double> ratios_;
+  std::map<std::string, double> best_published_;  // by device
+  std::vector<Pick> picks_;
 };
 
 std::map<std::string, std::vector<Asked>> groups_of(const std::vector<std::string>& only) {
@@ -158,7 +199,7 @@ void run(const std::vector<std::string>& only, std::size_t most) {
   const std::size_t stride = std::max<std::size_t>(1, (groups.size() + most - 1) / most);
   fmt::print(
       "id,model,device,devices,batch,sequence,software,measured_s,published_s,"
-      "published_fits,picked_s,gap,picked_over_published,measured_mfu,picked_mfu,"
+      "published_fits,picked_s,gap,picked_over_published,measured_mfu,picked_mfu,difference,"
       "published_plan,picked_plan\n");
   Summary summary;
   std::size_t number = 0;
