@@ -64,7 +64,7 @@ Entries entries_of(KernelKind kind) {
     case KernelKind::Combine:
       return {combine_forward<Real>, combine_input_gradient<Real>};
     case KernelKind::Sum:
-      return {.input_gradient = sum_input_gradient<Real>};
+      return {sum_input_gradient<Real>, sum_input_gradient<Real>};
     case KernelKind::LossLargest:
       return {.forward = loss_largest_forward<Real>};
     case KernelKind::LossSums:

@@ -89,6 +89,12 @@ class KernelWork {
     return views_.fits();
   }
 
+  bool add_sums() {
+    return views_.with_gradient(0, [&](auto given) {
+      return views_.with_gradient(last(), [&](auto gradient) { return add_sum(given, gradient); });
+    });
+  }
+
   bool add_forward() {
     auto& v = views_;
     switch (call_.kernel.kind) {
@@ -109,6 +115,8 @@ class KernelWork {
         return add_rope(1);
       case KernelKind::Add:
         return elements(count(2), Add<Stored>{v.in(0), v.in(1), v.out(2)});
+      case KernelKind::Sum:
+        return add_sums();
       case KernelKind::RowSums:
         return by_row(rows(0),
                       RowSums<Stored>{v.in_rows(0), columns(0), v.template doubles<double>(1)});
@@ -169,9 +177,7 @@ class KernelWork {
       case KernelKind::Rope:
         return add_rope(-1);
       case KernelKind::Sum:
-        return v.with_gradient(0, [&](auto given) {
-          return v.with_gradient(last(), [&](auto gradient) { return add_sum(given, gradient); });
-        });
+        return add_sums();
       case KernelKind::RowSums: {
         constexpr std::size_t kWithMean = 6;
         const bool has_mean = call_.operand_count() == kWithMean;

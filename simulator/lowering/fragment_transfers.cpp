@@ -85,7 +85,7 @@ void FragmentWriter::emit_copy(const View& from, const View& to, const std::stri
                                bool adds) {
   GraphOp op;
   op.name = name;
-  KernelDraft copy(KernelKind::Sum, Phase::InputGradient, op);
+  KernelDraft copy(KernelKind::Sum, phase(), op);
   copy.kernel().accumulate = adds;
   FragmentTask task = copy.read(from).write(to).take();
   task.phase = phase();
