@@ -95,7 +95,8 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
 // them: rings and heads as far as there are heads, both where nodes have room for some.
 void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const {
   std::vector<std::int64_t> degrees = {1};
-  const bool line = mesh.tensor == TensorForm::OneD;
+  // With experts only where it is asked for: what both cost together is not bounded yet.
+  const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_pinned("cp"));
   for (const std::int64_t cp : divisors(batch_.sequence / 2, devices_ / device_count(mesh))) {
     if (line && cp > 1 && batch_.sequence / cp >= kFewestTokens) degrees.push_back(cp);
   }
@@ -219,7 +220,8 @@ std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) cons
 std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided) const {
   const auto set = [](PlanChoices& c, std::int64_t value) { c.ep = value; };
   const bool line = divided.tensor == TensorForm::OneD;
-  const std::int64_t most = line ? divided.dp * divided.tp / expert_tensor_degree(divided) : 1;
+  const std::int64_t parts = divided.cp * divided.tp;
+  const std::int64_t most = line ? divided.dp * parts / expert_tensor_degree(divided) : 1;
   auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
   if (is_pinned("ep")) return allowed("ep", degrees);
   const auto inside = std::ranges::find(divided.place, "dp", &NodeShare::axis);

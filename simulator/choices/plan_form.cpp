@@ -46,11 +46,12 @@ void set_tensor_form(PlanChoices& choices, const Plan& plan) {
   if (layers) choices.depth = mesh.size(*depth);
 }
 
-// Devices that share an expert's products out; none: there are no experts.
-std::optional<std::int64_t> expert_tensor_of(const Plan& plan, const Model& model) {
-  const auto width = std::ranges::find(model.dims, "expert_ffn", &Dim::name);
-  if (width == model.dims.end()) return std::nullopt;
-  const DimId dim(static_cast<std::size_t>(width - model.dims.begin()));
+// Devices that share a dimension of some op out; none: the model has no such dimension.
+std::optional<std::int64_t> devices_sharing(std::string_view name, const Plan& plan,
+                                            const Model& model) {
+  const auto found = std::ranges::find(model.dims, name, &Dim::name);
+  if (found == model.dims.end()) return std::nullopt;
+  const DimId dim(static_cast<std::size_t>(found - model.dims.begin()));
   for (const OpPlan& op : plan.ops) {
     const auto cut = op.work.find(dim);
     if (cut != op.work.end()) return plan.slots.front().mesh.size(cut->second.axes);
@@ -100,11 +101,11 @@ std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
                       .tp = line ? tensor_devices(mesh) : 1,
                       .pp = stages,
                       .cp = size("rings") * size("cp") * size("ulysses"),
-                      .ep = size("dp_ep") * size("shard_ep") * size("tp_ep") * size("queries_ep")};
+                      .ep = devices_sharing("experts", plan, model).value_or(1)};
   if (!line) set_tensor_form(choices, plan);
   set_context(choices, plan);
   if (mesh.find("shard") || mesh.find("shard_ep")) choices.shard = owners;
-  const auto etp = line ? expert_tensor_of(plan, model) : std::nullopt;
+  const auto etp = line ? devices_sharing("expert_ffn", plan, model) : std::nullopt;
   if (etp && *etp < choices.tp) choices.etp = *etp;
   choices.capacity = plan.expert_capacity;
   choices.imbalance = plan.expert_imbalance;

@@ -10,27 +10,43 @@ namespace {
 
 // Devices of groups of each kind: every axis lies between two of these.
 struct GroupSizes {
-  std::int64_t queries, tensor, all, owners, expert_tensor, experts;
+  std::int64_t queries, tensor, heads, ring, context, all, owners, expert_tensor, experts;
 };
 
 GroupSizes group_sizes(const PlanChoices& choices, const Model& model) {
   const std::int64_t etp = expert_tensor_degree(choices);
+  const ContextDegrees context = context_degrees(choices);
+  const std::int64_t sequence = choices.tp * choices.cp;
+  // Rings that cannot be are refused elsewhere.
+  const bool rings = context.rings * context.ring * context.heads == choices.cp;
+  const std::int64_t heads = rings ? choices.tp * context.heads : sequence;
   return {.queries = devices_per_kv_head(choices, model),
           .tensor = choices.tp,
-          .all = choices.tp * choices.dp,
-          .owners = choices.tp * choices.shard.value_or(choices.dp),
+          .heads = heads,
+          .ring = rings ? heads * context.ring : sequence,
+          .context = sequence,
+          .all = sequence * choices.dp,
+          .owners = sequence * choices.shard.value_or(choices.dp),
           .expert_tensor = etp,
           .experts = etp * choices.ep};
 }
 
 std::set<std::int64_t> ends_of(const GroupSizes& groups) {
-  return {1,
-          groups.queries,
-          groups.tensor,
-          groups.all,
-          groups.owners,
-          groups.expert_tensor,
-          groups.experts};
+  return {
+      1,          groups.queries, groups.tensor,        groups.heads,  groups.ring, groups.context,
+      groups.all, groups.owners,  groups.expert_tensor, groups.experts};
+}
+
+bool is_context(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
+  return end > first && first >= groups.tensor && end <= groups.context;
+}
+
+// Whether the devices that share experts out are some of those that share heads out, or some of a
+// ring: what cuts the sequence is one axis each.
+bool cuts_context(const GroupSizes& groups) {
+  const std::set<std::int64_t> ends = {groups.tensor, groups.heads, groups.ring, groups.context};
+  return groups.experts > groups.tensor && groups.experts < groups.context &&
+         !ends.contains(groups.experts);
 }
 
 bool is_routed(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
@@ -39,6 +55,10 @@ bool is_routed(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
 
 std::string name_of(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
   const bool routed = is_routed(groups, first, end);
+  if (is_context(groups, first, end)) {
+    if (end <= groups.heads) return "ulysses";
+    return end <= groups.ring ? "cp" : "rings";
+  }
   if (end <= groups.tensor) {
     const bool product = end <= groups.expert_tensor && groups.expert_tensor < groups.tensor;
     if (end <= groups.queries) return routed ? "queries_ep" : product ? "queries_etp" : "queries";
@@ -49,18 +69,6 @@ std::string name_of(const GroupSizes& groups, std::int64_t first, std::int64_t e
   return fmt::format("{}{}", shared ? "shard" : "dp", routed ? "_ep" : "");
 }
 
-void add_context(StageAxes& stage, const ContextDegrees& context) {
-  const auto add = [&](const char* name, std::int64_t size) {
-    if (size == 1) return;
-    stage.context.emplace_back(stage.axes.size());
-    stage.owners.push_back(stage.context.back());
-    stage.axes.push_back({name, size});
-  };
-  add("rings", context.rings);
-  add("cp", context.ring);
-  add("ulysses", context.heads);
-}
-
 }  // namespace
 
 std::int64_t expert_tensor_degree(const PlanChoices& choices) {
@@ -68,7 +76,8 @@ std::int64_t expert_tensor_degree(const PlanChoices& choices) {
 }
 
 std::int64_t replicas_sharing_experts(const PlanChoices& choices) {
-  return std::max<std::int64_t>(1, expert_tensor_degree(choices) * choices.ep / choices.tp);
+  const std::int64_t parts = choices.tp * choices.cp;
+  return std::max<std::int64_t>(1, expert_tensor_degree(choices) * choices.ep / parts);
 }
 
 std::int64_t devices_per_kv_head(const PlanChoices& choices, const Model& model) {
@@ -84,8 +93,12 @@ std::optional<std::string> nesting_problem(const PlanChoices& choices, const Mod
     return fmt::format("etp={}: it does not divide tp={}", groups.expert_tensor, choices.tp);
   }
   if (groups.all % groups.experts != 0) {
-    return fmt::format("ep={}: etp x ep = {} does not divide dp x tp = {}", choices.ep,
-                       groups.experts, groups.all);
+    return fmt::format("ep={}: etp x ep = {} does not divide dp x {}tp = {}", choices.ep,
+                       groups.experts, choices.cp > 1 ? "cp x " : "", groups.all);
+  }
+  if (cuts_context(groups)) {
+    return fmt::format("ep={}: etp x ep = {} ends within what shares a sequence out (tp x cp = {})",
+                       choices.ep, groups.experts, groups.context);
   }
   if (choices.shard && choices.dp % *choices.shard != 0) {
     return fmt::format("shard={}: it does not divide dp={}", *choices.shard, choices.dp);
@@ -106,7 +119,8 @@ StageAxes stage_axes(const PlanChoices& choices, const Model& model) {
   const auto add = [&](std::int64_t first, std::int64_t end, std::string name) {
     const AxisId axis(stage.axes.size());
     const bool tensor = end <= groups.tensor && name != "dp" && name != "shard";
-    (tensor ? stage.tensor : stage.replicas).push_back(axis);
+    const bool context = is_context(groups, first, end);
+    (tensor ? stage.tensor : context ? stage.context : stage.replicas).push_back(axis);
     if (!tensor && end <= groups.owners) stage.owners.push_back(axis);
     if (tensor && end > first && end <= groups.queries) stage.queries.push_back(axis);
     if (end > first && is_routed(groups, first, end)) stage.experts.push_back(axis);
@@ -114,16 +128,16 @@ StageAxes stage_axes(const PlanChoices& choices, const Model& model) {
     stage.axes.push_back({std::move(name), end / first});
   };
   // Degrees of one have their axis too.
-  if (groups.all == groups.tensor || groups.all == groups.experts)
+  if (groups.all == groups.context || groups.all == groups.experts)
     add(groups.all, groups.all, "dp");
-  for (auto end = std::prev(ends.end()); end != ends.begin() && *end > groups.tensor; --end) {
-    add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
-  }
-  if (choices.shard == 1 && choices.dp > 1) add(groups.tensor, groups.tensor, "shard");
-  add_context(stage, context_degrees(choices));
-  for (auto end = ends.find(groups.tensor); end != ends.begin(); --end) {
-    add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
-  }
+  const auto add_down_to = [&](std::set<std::int64_t>::const_iterator end, std::int64_t least) {
+    for (; end != ends.begin() && *end > least; --end) {
+      add(*std::prev(end), *end, name_of(groups, *std::prev(end), *end));
+    }
+  };
+  add_down_to(std::prev(ends.end()), groups.context);
+  if (choices.shard == 1 && choices.dp > 1) add(groups.context, groups.context, "shard");
+  add_down_to(ends.find(groups.context), 1);
   if (groups.tensor == 1) add(1, 1, "tp");
   return stage;
 }

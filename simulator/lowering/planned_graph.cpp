@@ -278,9 +278,15 @@ class GraphPlanner {
   std::string text(const Layout& layout) const { return layout_text(layout, mesh_, model_.dims); }
 
   void find_replica_axes() {
+    result_.replica_axes = common_replica_axes(true);
+    result_.replica_axes_beside_experts = common_replica_axes(false);
+  }
+
+  std::vector<AxisId> common_replica_axes(bool experts) {
     std::optional<std::set<AxisId>> common;
     for (std::size_t op = 0; op < result_.graph.ops.size(); ++op) {
       const auto& weights = result_.graph.ops[op].weights;
+      if (!experts && result_.graph.ops[op].kind == OpKind::ExpertMatmul) continue;
       for (std::size_t i = 0; i < weights.size(); ++i) {
         if (result_.graph.weights[weights[i].index()].frozen) continue;
         const std::vector<AxisId> axes = result_.gradient_axes(op, i);
@@ -288,7 +294,8 @@ class GraphPlanner {
         std::erase_if(*common, [&](AxisId axis) { return std::ranges::count(axes, axis) == 0; });
       }
     }
-    if (common) result_.replica_axes.assign(common->begin(), common->end());
+    if (!common) return {};
+    return {common->begin(), common->end()};
   }
 
   const Model& model_;

@@ -43,7 +43,8 @@ struct PlannedGraph {
   // Axes over which the gradient of every trained weight is partial: those along which all of the
   // model is repeated with other samples or tokens.
   std::vector<AxisId> replica_axes;
-  std::vector<std::string> problems;  // what of the plan cannot be, in words
+  std::vector<AxisId> replica_axes_beside_experts;  // the same, of all weights but theirs
+  std::vector<std::string> problems;                // what of the plan cannot be, in words
 
   const PlannedOp& op(std::size_t op) const { return planned[planned_of[op]]; }
   // Axes over which devices each have a part of the gradient of an op's weight.

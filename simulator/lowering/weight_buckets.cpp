@@ -228,7 +228,9 @@ const WeightUsed& WeightBuckets::use(std::size_t op, WeightId weight) const {
 }
 
 bool shares_experts(const PlannedGraph& planned, const Plan& plan, AxisId axis) {
-  if (!has_axis(plan.batch_axes, axis)) return false;
+  const bool repeats =
+      has_axis(plan.batch_axes, axis) || has_axis(planned.replica_axes_beside_experts, axis);
+  if (!repeats) return false;
   for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
     if (planned.graph.ops[op].kind != OpKind::ExpertMatmul) continue;
     if (has_axis(planned.op(op).layouts.weights[0].dims[0].sharding.axes, axis)) return true;

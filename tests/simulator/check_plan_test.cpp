@@ -329,7 +329,7 @@ TEST_CASE("choices that do not fit the model or the cluster are refused together
                  "ep=2: the model has no experts",
                  "dp x tp x pp x cp = 360 devices, but the cluster has 64",
                  "pp=5: the model has 4 repeated blocks to cut at",
-                 "ep=2: etp x ep = 16 does not divide dp x tp = 24",
+                 "ep=2: etp x ep = 16 does not divide dp x cp x tp = 72",
                  "a global batch of 4 cannot be cut into dp=3 times micro-batches of 1"});
 }
 

@@ -125,6 +125,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("parts of a sequence and replicas share experts out together, and ZeRO the rest") {
+  for (const std::string context : {"ring", "ulysses", "rsa"}) {
+    CAPTURE(context);
+    const auto programs =
+        expert_programs("dp=4,cp=2,ep=4,zero=1,microbatch=1,kernels=flash,context=" + context, 4);
+    const double n = 8 / 2.0, k = 2, h = 16, layers = 3, share = 3 / 4.0;
+    for (const Program& program : programs) {
+      // Devices 0 to 3 are the two parts of two replicas, and so are 4 to 7.
+      CHECK(sent_to_experts(program).bytes == Approx(4 * layers * n * k * 2 * h * share));
+      std::set<std::vector<DeviceId>> groups;
+      for (const Transfer& transfer : program.transfers) {
+        if (transfer.purpose == Purpose::Gradients) groups.insert(transfer.group);
+      }
+      const std::size_t own = program.device.index();
+      std::vector<DeviceId> all;
+      for (std::size_t d = 0; d < 8; ++d) all.emplace_back(d);
+      CHECK(groups ==
+            std::set<std::vector<DeviceId>>{all, {DeviceId(own % 4), DeviceId(own % 4 + 4)}});
+    }
+  }
+}
+
 TEST_CASE("rows that come to a device have room for all that can, and are played as expected") {
   const auto buffers = [](const std::string& choices) {
     const auto programs = expert_programs("dp=4,ep=4,microbatch=1," + choices, 4);
@@ -176,6 +198,12 @@ TEST_CASE("ways to share experts out that cannot be are refused in words") {
         "capacity=1: with etp below tp it is not lowered yet");
   CHECK(problem_of("tp=2,etp=3") == "etp=3: it does not divide tp=2");
   CHECK(problem_of("dp=8,shard=4,ep=2,zero=1") == "");
+  CHECK(problem_of("cp=4,ep=2") ==
+        "ep=2: etp x ep = 2 ends within what shares a sequence out (tp x cp = 4)");
+  CHECK(problem_of("cp=4,ulysses=2,ep=2") == "");
+  CHECK(problem_of("dp=2,cp=2,ep=4,capacity=1") ==
+        "capacity=1: with cp it is not lowered yet, for experts take tokens by their place in the "
+        "whole sequence");
   const Model dense = small_model({});
   const auto problems = check_choices(parse_plan_choices("dp=2,ep=2,capacity=1"),
                                       {8, kExpertSequence, Precision::BF16}, dense, test_cluster());
