@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
+#include <vector>
 
 #include "costmodel/base/input_error.h"
 #include "executor/random.h"
@@ -13,6 +15,22 @@ namespace {
 
 [[noreturn]] void throw_no_input(std::string_view input) {
   throw InputError(fmt::format("there is no data for the input \"{}\"", printable(input)));
+}
+
+// "labels+2" is "labels", 2.
+struct ShiftedInput {
+  std::string_view name;
+  std::size_t places = 0;
+};
+ShiftedInput shifted_input(std::string_view input) {
+  const std::size_t plus = input.rfind('+');
+  if (plus == std::string_view::npos) return {input};
+  const std::string_view number = input.substr(plus + 1);
+  ShiftedInput shifted{input.substr(0, plus)};
+  const auto [end, error] =
+      std::from_chars(number.data(), number.data() + number.size(), shifted.places);
+  const bool whole = error == std::errc() && end == number.data() + number.size();
+  return whole ? shifted : ShiftedInput{input};
 }
 
 }  // namespace
@@ -51,6 +69,23 @@ void FixedInputs::read_row(std::string_view input, std::int64_t step, std::int64
   const std::int64_t rows = static_cast<std::int64_t>(fixed.values.size()) / fixed.row_size;
   const std::int64_t first = (step * global_batch_ + row) % rows * fixed.row_size;
   std::copy_n(fixed.values.begin() + first, fixed.row_size, values.begin());
+}
+
+void read_input(const DataSource& data, std::string_view input, std::int64_t step, std::int64_t row,
+                std::span<std::int32_t> values) {
+  const auto [name, places] = shifted_input(input);
+  data.read_row(name, step, row, values);
+  const std::size_t shift = std::min(places, values.size());
+  if (shift == 0) return;
+  std::int32_t after = -1;
+  if (name == "tokens") {
+    std::vector<std::int32_t> labels(values.size());
+    data.read_row("labels", step, row, labels);
+    after = std::max(labels.back(), 0);
+  }
+  const auto rest =
+      std::shift_left(values.begin(), values.end(), static_cast<std::ptrdiff_t>(shift));
+  std::fill(rest, values.end(), after);
 }
 
 std::optional<std::int64_t> index_limit(const OpGraph& graph, std::string_view input) {

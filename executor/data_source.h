@@ -54,6 +54,11 @@ class FixedInputs : public DataSource {
   std::map<std::string, FixedInput, std::less<>> inputs_;
 };
 
+// A row of an input as a model names it. "tokens+2" and "labels+2" are the tokens and labels two
+// places further on: beyond the row's end comes its last label, or 0, and no label counts.
+void read_input(const DataSource& data, std::string_view input, std::int64_t step, std::int64_t row,
+                std::span<std::int32_t> values);
+
 // Below which number all indices of an input must be: the rows of the tables that it chooses from
 // and the classes of the loss. None: no op of the graph reads it.
 std::optional<std::int64_t> index_limit(const OpGraph& graph, std::string_view input);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "costmodel/kernel/kernel.h"
@@ -48,6 +49,12 @@ class Places {
   std::int64_t count_ = 1;
   std::vector<PlacesDim> dims_;
 };
+
+// Of what a Loss adds to the loss of a step.
+inline double loss_factor(const Kernel& kernel) {
+  const auto* scale = std::get_if<ScaleAttributes>(&kernel.attributes);
+  return scale ? scale->factor : 1;
+}
 
 // The place in the whole tensor of a shard's place along a dimension.
 inline std::int64_t place_at(const DimPlace& dim, std::int64_t place) {

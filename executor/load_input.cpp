@@ -47,7 +47,7 @@ void load_input(Device& device, LaneId lane, const DataSource& data, const Kerne
   const std::int64_t inner = places.count() / y.sizes[first];  // of a place of the row
   std::vector<std::int32_t> values(static_cast<std::size_t>(inner * part.size));
   for (std::int64_t r = 0; r < rows; ++r) {
-    data.read_row(kernel.name, step, has_batch ? row + r : 0, values);
+    read_input(data, kernel.name, step, has_batch ? row + r : 0, values);
     write_row(
         device, lane, taken(values, part, inner), places,
         reinterpret_cast<std::int32_t*>(buffer) + y.offset + (has_batch ? r * y.strides[0] : 0));

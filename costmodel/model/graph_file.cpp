@@ -165,6 +165,7 @@ class GraphReader {
       op.outputs.push_back(read_tensor(output));
     }
     op.attributes = attributes_for(op.kind);
+    if (op.kind == OpKind::CrossEntropy && json.has("factor")) op.attributes = ScaleAttributes{};
     std::visit([&](auto& attributes) { read_attributes(json, attributes); }, op.attributes);
     json.reject_unknown_fields();
     graph_.ops.push_back(std::move(op));

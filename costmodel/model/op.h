@@ -33,7 +33,7 @@ enum class OpKind {
   Router,           // (logits [.., experts]) -> share [.., choices], chosen expert [.., choices]
   Dispatch,         // (x, chosen expert): a copy of each token for every expert it goes to
   Combine,          // (x [.., choices, f], share): sum over the choices
-  CrossEntropy,     // (logits [.., vocabulary], label [..]) -> loss [], a mean
+  CrossEntropy,     // (logits [.., vocabulary], label [..]) -> loss [], a mean, by a factor?
   Generic,          // anything else: known by its dimensions alone
 };
 

@@ -94,8 +94,8 @@ class GraphCheck {
     }
   }
 
-  // Only the last op's results are nobody's input: what is computed for nothing would be trained
-  // without a gradient.
+  // Only losses and the last op's results are nobody's input: what is computed for nothing would be
+  // trained without a gradient.
   void check_readers() const {
     std::vector<bool> read(graph_.tensors.size(), false), used(graph_.weights.size(), false);
     for (const GraphOp& op : graph_.ops) {
@@ -104,10 +104,11 @@ class GraphCheck {
     }
     for (const GraphOp& op : graph_.ops) {
       for (const TensorId output : op.outputs) {
-        if (op.kind == OpKind::CrossEntropy && read[output.index()]) {
+        const bool loss = op.kind == OpKind::CrossEntropy;
+        if (loss && read[output.index()]) {
           fail("op", op.name, "a loss is the end of a graph, and another op reads it");
         }
-        if (read[output.index()] || &op == &graph_.ops.back()) continue;
+        if (loss || read[output.index()] || &op == &graph_.ops.back()) continue;
         fail("op", op.name, fmt::format("no op reads {}: leave it out", tensor_name(output)));
       }
     }

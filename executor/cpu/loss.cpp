@@ -32,11 +32,12 @@ void loss_forward(const KernelCall& call) {
   const auto largest = call.elements<const Real>(1);
   const auto sums = call.rows<const Real>(2);
   double& loss = *call.data<double>(3);
+  const double share = call.settings.label_share * loss_factor(call.kernel);
   for (std::int64_t r = 0; r < label.count(); ++r) {
     if (label[r] < 0) continue;
     const auto sum = static_cast<double>(sums[r][0]);
     const auto logit = static_cast<double>(sums[r][sums.step]);
-    loss += call.settings.label_share * label_loss(sum, static_cast<double>(largest[r]), logit);
+    loss += share * label_loss(sum, static_cast<double>(largest[r]), logit);
   }
 }
 
@@ -47,7 +48,7 @@ void loss_input_gradient(const KernelCall& call) {
   const auto largest = call.elements<const Real>(2);
   const auto sums = call.rows<const Real>(3);
   const auto dlogits = call.dense_rows<Real>(4);
-  const auto scale = static_cast<Real>(loss_slope(call.settings));
+  const auto scale = static_cast<Real>(loss_slope(call.settings) * loss_factor(call.kernel));
   for (std::int64_t r = 0; r < logits.count(); ++r) {
     const Real* x = logits[r];
     Real* dx = dlogits[r];

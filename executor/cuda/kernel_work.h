@@ -130,8 +130,9 @@ class KernelWork {
                       LossSums<Stored>{v.in_rows(0), v.index(1), v.statistic(2), columns(0),
                                        call_.kernel.first_row, v.out_statistic(3)});
       case KernelKind::Loss:
-        return reduced(count(0), Loss<Real>{v.index(0), v.statistic(1), v.statistic(2), numbers(),
-                                            v.template doubles<double>(3)});
+        return reduced(count(0),
+                       Loss<Real>{v.index(0), v.statistic(1), v.statistic(2), numbers(),
+                                  loss_factor(call_.kernel), v.template doubles<double>(3)});
       case KernelKind::Embedding:
         return by_row(count(0), Embedding<Stored>{v.index(0), v.in_rows(1), rows(1), columns(1),
                                                   call_.kernel.first_row, v.out_rows(2)});
@@ -198,9 +199,10 @@ class KernelWork {
                                               v.in_rows(3), v.whole_sums(4), v.addend_rows(),
                                               shift(), columns(0), v.out_rows(last())});
       case KernelKind::Loss:
-        return by_row(rows(0), LossGradient<Stored>{v.in_rows(0), v.index(1), v.statistic(2),
-                                                    v.statistic(3), numbers(), columns(0),
-                                                    call_.kernel.first_row, v.out_rows(4)});
+        return by_row(rows(0),
+                      LossGradient<Stored>{v.in_rows(0), v.index(1), v.statistic(2), v.statistic(3),
+                                           numbers(), loss_factor(call_.kernel), columns(0),
+                                           call_.kernel.first_row, v.out_rows(4)});
       case KernelKind::Attention:
         return add_attention_gradient();
       case KernelKind::Router:

@@ -156,13 +156,15 @@ struct Loss {
   In<std::int32_t> label;
   In<Real> largest, sums;
   const StepNumbers* numbers;
+  double factor;  // of this loss in that of the step
   double* loss;
   MESHWRIGHT_HD State begin() const { return {}; }
   MESHWRIGHT_HD void add(State& state, std::int64_t row) const {
     if (label[row] < 0) return;
-    state.sum += numbers->label_share * label_loss(static_cast<double>(load(sums, 2 * row)),
-                                                   static_cast<double>(load(largest, row)),
-                                                   static_cast<double>(load(sums, 2 * row + 1)));
+    state.sum += numbers->label_share * factor *
+                 label_loss(static_cast<double>(load(sums, 2 * row)),
+                            static_cast<double>(load(largest, row)),
+                            static_cast<double>(load(sums, 2 * row + 1)));
   }
   MESHWRIGHT_HD void end(State&) const {}
   MESHWRIGHT_HD void finish(const State& state) const { *loss += state.sum; }

@@ -252,6 +252,7 @@ struct LossGradient {
   In<std::int32_t> label;
   In<Real> largest, sums;
   const StepNumbers* numbers;
+  double share;  // of this loss in that of the step
   std::int64_t columns, first_row;
   RowsOf<Stored> dlogits;
   template <class Team>
@@ -260,7 +261,7 @@ struct LossGradient {
     Stored* const to = dlogits[row];
     const bool counts = label[row] >= 0;
     const std::int64_t column = label[row] - first_row;
-    const auto scale = static_cast<Real>(numbers->loss_slope);
+    const auto scale = static_cast<Real>(numbers->loss_slope * share);
     const Real factor = counts ? scale / load(sums, 2 * row) : Real(0);
     const Real top = load(largest, row);
     for_columns(team, columns, [&](std::int64_t c) {

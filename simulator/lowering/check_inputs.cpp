@@ -31,10 +31,10 @@ std::vector<std::string> check_inputs(const OpGraph& graph) {
       add(input, "other dimensions than [batch, ..], or one without the batch,");
     }
   }
-  const GraphOp& last = graph.ops.back();
-  if (last.kind == OpKind::CrossEntropy &&
-      roles_of(graph, last.inputs[1]) != std::vector{DimRole::Batch, DimRole::Sequence}) {
-    add(last.inputs[1], "other labels than one for each token, [batch, sequence],");
+  for (const GraphOp& op : graph.ops) {
+    if (op.kind != OpKind::CrossEntropy) continue;
+    if (roles_of(graph, op.inputs[1]) == std::vector{DimRole::Batch, DimRole::Sequence}) continue;
+    add(op.inputs[1], "other labels than one for each token, [batch, sequence],");
   }
   return problems;
 }

@@ -171,8 +171,15 @@ class PlanCheck {
       problems_.push_back(std::move(problem));
     check_pieces(planned);
     check_frozen(planned.graph);
-    if (planned.graph.ops.back().kind != OpKind::CrossEntropy) {
-      add("the model has no loss to train with");
+    check_losses(planned.graph);
+  }
+
+  // All losses add to one number, in the chunk that ends the model.
+  void check_losses(const OpGraph& graph) {
+    if (graph.ops.back().kind != OpKind::CrossEntropy) add("the model has no loss to train with");
+    for (std::size_t op = 0; op < plan_.chunks.back().first_op; ++op) {
+      if (graph.ops[op].kind != OpKind::CrossEntropy) continue;
+      add("op {}: a loss before the last chunk is not lowered yet", printable(graph.ops[op].name));
     }
   }
 

@@ -138,7 +138,9 @@ class FragmentWriter {
   void send_to(DeviceId device, const View& view);
   void receive_from(DeviceId device, const View& view);
   // Where the loss is summed.
+  // What all losses add to, and whether one has already.
   View loss_sum();
+  bool has_loss() const { return loss_.has_value(); }
 
   bool needs_gradient(TensorId tensor) const {
     return planned_.graph.tensors[tensor.index()].needs_gradient;

@@ -134,6 +134,7 @@ class StepEndWriter {
   }
 
   // The loss is a sum over the axes that cut the samples and tokens of the op that computes it.
+  // Where there are several, they are cut alike and added up before.
   void add_loss() {
     for (const Chunk& chunk : plan_.chunks) {
       if (chunk.slot != placement_.slot()) continue;
@@ -142,6 +143,7 @@ class StepEndWriter {
         const auto& partial = planned_.op(op).layouts.outputs[0].partial;
         all_reduce(Purpose::Loss, placement_.group(partial ? partial->axes : std::vector<AxisId>()),
                    doubles(1), StepOutput::Loss);
+        return;
       }
     }
   }

@@ -249,4 +249,19 @@ TEST_CASE("labels are the tokens that follow") {
                     "there is no data for the input \"images\"");
 }
 
+TEST_CASE("tokens and labels further on are the row's own, and none beyond its end count") {
+  const FixedInputs data(1, {{"tokens", {5, {1, 2, 3, 4, 5}}}, {"labels", {5, {2, 3, 4, 5, 6}}}});
+  const auto row = [&](std::string_view input) {
+    std::vector<std::int32_t> values(5);
+    read_input(data, input, 0, 0, values);
+    return values;
+  };
+  CHECK(row("tokens") == std::vector<std::int32_t>{1, 2, 3, 4, 5});
+  CHECK(row("tokens+1") == std::vector<std::int32_t>{2, 3, 4, 5, 6});
+  CHECK(row("labels+1") == std::vector<std::int32_t>{3, 4, 5, 6, -1});
+  CHECK(row("labels+2") == std::vector<std::int32_t>{4, 5, 6, -1, -1});
+  CHECK(row("labels+9") == std::vector<std::int32_t>(5, -1));
+  CHECK_THROWS_WITH(row("images+1"), "there is no data for the input \"images\"");
+}
+
 }  // namespace meshwright

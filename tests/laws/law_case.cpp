@@ -79,7 +79,8 @@ void draw_experts(LawCase& c, Draw& draw) {
   if (!has_experts(kSmallFamilies.at(static_cast<std::size_t>(c["family"])))) return;
   if (some == 0) c["capacity"] = times;
   if (some == 1 && c["sequence_parallel"]) c["etp"] = c["tp"] % 2 == 0 && times % 2 ? 2 : 1;
-  const std::int64_t devices = c["dp"] * c["tp"] / (c["etp"] > 0 ? c["etp"] : c["tp"]);
+  if (c["cp"] > 1) c["capacity"] = 0;
+  const std::int64_t devices = c["dp"] * c["cp"] * c["tp"] / (c["etp"] > 0 ? c["etp"] : c["tp"]);
   std::vector<std::int64_t> degrees;
   for (std::int64_t ep = 1; ep <= devices; ++ep) {
     if (devices % ep == 0 && c["experts"] % ep == 0) degrees.push_back(ep);
@@ -107,6 +108,7 @@ SmallModel small_model_of(const LawCase& c) {
   model.norm_first = !c.at("norm_last");
   model.experts = c.at("experts");
   model.choices = c.at("choices");
+  model.further = c.at("further");
   model.width = c.at("width") ? c.at("width") : model.kv_heads * model.head_size;
   return model;
 }
@@ -216,9 +218,9 @@ LawCase random_law_case(std::uint32_t seed) {
   if (c["pp"] == 1) c["chunks"] = 1;
   c["chunks"] = std::min(c["chunks"], c["layers"] / c["pp"]);
   draw_tensor_form(c, draw);
+  if (c["tensor"] > 0) c["cp"] = 1;
   draw_experts(c, draw);
-  const bool experts = has_experts(kSmallFamilies.at(static_cast<std::size_t>(c["family"])));
-  if (c["tensor"] > 0 || experts) c["cp"] = 1;
+  c["further"] = draw(0, 1) * draw(1, 2);
   return c;
 }
 

@@ -6,7 +6,8 @@ tokens, the loss and its gradient by every weight, in double precision.
     tests/reference/deepseek.py tests/data/reference/tiny_deepseek
 
 Written after the class of Hugging Face transformers (modeling_deepseek_v3.py and
-modeling_rope_utils.py); gradients by reverse differentiation of the same lines, checked here
+modeling_rope_utils.py), layers that predict further tokens after arXiv 2412.19437, equations 21 to
+25; gradients by reverse differentiation of the same lines, checked here
 against central differences. Needs nothing but Python.
 """
 import json
@@ -186,24 +187,47 @@ def experts(c, w, x):
     return result
 
 
+def layer_of(c, w, rope, xs, dense):
+    normed = [norm(x, w["input_layernorm"], c["rms_norm_eps"]) for x in xs]
+    xs = [[a + b for a, b in zip(x, y)] for x, y in zip(xs, attention(c, w, rope, normed))]
+    normed = [norm(x, w["post_attention_layernorm"], c["rms_norm_eps"]) for x in xs]
+    ys = [feed_forward(w, "mlp.", x) if dense else experts(c, w, x) for x in normed]
+    return [[a + b for a, b in zip(x, y)] for x, y in zip(xs, ys)]
+
+
+def token_losses(c, head, gain, xs, labels):
+    losses = []
+    for x, label in zip(xs, labels):
+        share = softmax(linear(head, norm(x, gain, c["rms_norm_eps"])))[label]
+        losses.append(share.map(-math.log(share.value), -1 / share.value))
+    return losses
+
+
 def loss_of(c, weights, tokens):
     rope, losses = Rope(c), []
+    further = c.get("mtp_num_layers", 0)
+
+    def of_layer(layer):
+        start = f"model.layers.{layer}."
+        return {k[len(start):]: v for k, v in weights.items() if k.startswith(start)}
+
+    embedding, head, epsilon = weights["model.embed_tokens"], weights["lm_head"], c["rms_norm_eps"]
     for row in tokens:
-        xs = [weights["model.embed_tokens"][t] for t in row]
+        xs = [embedding[t] for t in row]
         for layer in range(c["num_hidden_layers"]):
-            start = f"model.layers.{layer}."
-            w = {k[len(start):]: v for k, v in weights.items() if k.startswith(start)}
-            normed = [norm(x, w["input_layernorm"], c["rms_norm_eps"]) for x in xs]
-            xs = [[a + b for a, b in zip(x, y)] for x, y in zip(xs, attention(c, w, rope, normed))]
-            normed = [norm(x, w["post_attention_layernorm"], c["rms_norm_eps"]) for x in xs]
             dense = layer < c["first_k_dense_replace"]
-            ys = [feed_forward(w, "mlp.", x) if dense else experts(c, w, x) for x in normed]
-            xs = [[a + b for a, b in zip(x, y)] for x, y in zip(xs, ys)]
-        for x, label in zip(xs, row[1:]):
-            x = norm(x, weights["model.norm"], c["rms_norm_eps"])
-            share = softmax(linear(weights["lm_head"], x))[label]
-            losses.append(share.map(-math.log(share.value), -1 / share.value))
-    return total(losses) * (1 / len(losses))
+            xs = layer_of(c, of_layer(layer), rope, xs, dense)
+        losses += token_losses(c, head, weights["model.norm"], xs, row[1:])
+        for ahead in range(1, further + 1):
+            w = of_layer(c["num_hidden_layers"] + ahead - 1)
+            # Only positions whose token ahead is known: a later one is nobody's business.
+            joined = [norm(embedding[t], w["enorm"], epsilon) + norm(x, w["hnorm"], epsilon)
+                      for x, t in zip(xs, row[ahead:])]
+            xs = layer_of(c, w, rope, [linear(w["eh_proj"], x) for x in joined], dense)
+            factor = c["mtp_loss_scaling_factor"] / further
+            losses += [one * factor for one in token_losses(c, head, w["shared_head.norm"], xs,
+                                                            row[ahead + 1:])]
+    return total(losses) * (1 / (len(tokens) * (len(tokens[0]) - 1)))
 
 
 def shapes_of(c):
@@ -215,8 +239,12 @@ def shapes_of(c):
         shapes[prefix + "gate_proj"] = shapes[prefix + "up_proj"] = [width, hidden]
         shapes[prefix + "down_proj"] = [hidden, width]
 
-    for layer in range(c["num_hidden_layers"]):
+    for layer in range(c["num_hidden_layers"] + c.get("mtp_num_layers", 0)):
         p = f"model.layers.{layer}."
+        if layer >= c["num_hidden_layers"]:
+            for name in ("enorm", "hnorm", "shared_head.norm"):
+                shapes[p + name] = [hidden]
+            shapes[p + "eh_proj"] = [hidden, 2 * hidden]
         shapes[p + "input_layernorm"] = shapes[p + "post_attention_layernorm"] = [hidden]
         shapes[p + "self_attn.q_a_proj"] = [c["q_lora_rank"], hidden]
         shapes[p + "self_attn.q_a_layernorm"] = [c["q_lora_rank"]]

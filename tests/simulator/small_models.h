@@ -29,6 +29,7 @@ struct SmallModel {
   bool norm_first = true;   // opt; deepseek: yarn
   std::int64_t width = 16;  // of opt's embeddings; deepseek: of compressed keys and values
   std::int64_t experts = 4, choices = 2;
+  std::int64_t further = 0;  // deepseek: layers that predict further tokens
 };
 
 // Whether it has head_dim and num_key_value_heads: otherwise heads divide the hidden dimension.
@@ -58,13 +59,14 @@ inline std::string expert_fields(const SmallModel& model) {
 inline std::string latent_fields(const SmallModel& model) {
   return fmt::format(
       R"(, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {}, "qk_rope_head_dim": {},)"
-      R"( "v_head_dim": {}, "rope_interleave": {}, "rope_scaling": {})",
+      R"( "v_head_dim": {}, "rope_interleave": {}, "rope_scaling": {}, "mtp_num_layers": {})",
       model.parallel ? "7" : "null", model.width, model.head_size, model.head_size / 2,
       model.head_size - 1, model.tied,
       model.norm_first ? R"({"type": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 0.2,)"
                          R"( "mscale": 1, "mscale_all_dim": 0.5,)"
                          R"( "original_max_position_embeddings": 8})"
-                       : "null");
+                       : "null",
+      model.further);
 }
 
 inline std::string config_of(const SmallModel& model) {

@@ -26,13 +26,20 @@ class DecoderGraph {
 
   OpGraph build(const std::string& source) {
     TensorId x = embed();
-    for (std::int64_t layer = 0; layer < spec_.layers; ++layer) x = add_layer(x, layer);
+    for (std::int64_t layer = 0; layer < spec_.layers; ++layer) {
+      name_layer(layer, fmt::format("layers.{}.", layer));
+      x = add_layer(x, layer);
+    }
+    const TensorId last = x;
     if (spec_.final_norm) x = norm("head.norm", x, spec_.prefix + names_.final_norm, {hidden_});
     if (spec_.embedding_width != spec_.hidden) {
       x = linear("head.project_out", x, spec_.prefix + names_.project_out, {hidden_},
                  {embedding_width_}, false);
     }
-    if (spec_.has_head) add_head(x);
+    if (spec_.has_head) {
+      add_head("head.", x, 0, {});
+      predict_further(last);
+    }
     return graph_.finish(source);
   }
 
@@ -67,10 +74,14 @@ class DecoderGraph {
     return graph_.dropout("embedding.dropout", x, spec_.embedding_dropout);
   }
 
-  TensorId add_layer(TensorId x, std::int64_t layer) {
+  void name_layer(std::int64_t layer, std::string ops) {
     weights_ = fmt::format("{}{}.{}.", spec_.prefix, names_.layers, layer);
-    ops_ = fmt::format("layers.{}.", layer);
-    const bool sparse = !spec_.sparse.empty() && spec_.sparse[static_cast<std::size_t>(layer)];
+    ops_ = std::move(ops);
+  }
+
+  // A layer of the kind that layer `like` is.
+  TensorId add_layer(TensorId x, std::int64_t like) {
+    const bool sparse = !spec_.sparse.empty() && spec_.sparse[static_cast<std::size_t>(like)];
     const auto feed_forward = [&](TensorId in) { return sparse ? experts(in) : mlp(in); };
     const auto norm_attention = [&](TensorId in) {
       return norm(ops_ + "attention.norm", in, weights_ + names_.attention_norm, {hidden_});
@@ -307,15 +318,44 @@ class DecoderGraph {
     return graph_.gated(ops + "weigh", Function::Sigmoid, share, out);
   }
 
-  void add_head(TensorId x) {
+  // The loss of predicting the token after the next `further` ones.
+  void add_head(const std::string& ops, TensorId x, std::int64_t further, OpAttributes share) {
     const DimId vocabulary = graph_.dim("vocabulary", spec_.vocabulary);
-    const WeightId weight =
-        spec_.tied ? table_
-                   : graph_.weight(names_.head + ".weight", {vocabulary, embedding_width_});
+    if (further == 0) {
+      head_ = spec_.tied ? table_
+                         : graph_.weight(names_.head + ".weight", {vocabulary, embedding_width_});
+    }
     const TensorId logits =
-        graph_.linear("head.logits", x, {weight, std::nullopt}, joined(tokens_, {vocabulary}));
-    const TensorId labels = graph_.input("labels", tokens_, Element::Index);
-    graph_.op(OpKind::CrossEntropy, "head.loss", {logits, labels}, {}, {}, {});
+        graph_.linear(ops + "logits", x, {head_, std::nullopt}, joined(tokens_, {vocabulary}));
+    const TensorId labels = graph_.input(shifted("labels", further), tokens_, Element::Index);
+    graph_.op(OpKind::CrossEntropy, ops + "loss", {logits, labels}, {}, {}, std::move(share));
+  }
+
+  static std::string shifted(const std::string& input, std::int64_t further) {
+    return further == 0 ? input : fmt::format("{}+{}", input, further);
+  }
+
+  // Equations 21 to 25: the embedding of the token that is known by then joins what the layer
+  // before found out; embedding and head are the model's own.
+  void predict_further(TensorId hidden) {
+    const auto count = static_cast<double>(spec_.further_tokens);
+    for (std::int64_t further = 1; further <= spec_.further_tokens; ++further) {
+      name_layer(spec_.layers + further - 1, fmt::format("further.{}.", further));
+      const DimId pair = graph_.dim("hidden_and_token", 2 * spec_.hidden);
+      const TensorId tokens = graph_.input(shifted("tokens", further), tokens_, Element::Index);
+      const TensorId token =
+          norm(ops_ + "token_norm", graph_.embedding(ops_ + "tokens", tokens, table_),
+               weights_ + "enorm", {hidden_});
+      const TensorId before = norm(ops_ + "hidden_norm", hidden, weights_ + "hnorm", {hidden_});
+      const TensorId both = graph_.op(OpKind::Concat, ops_ + "join", {token, before}, {},
+                                      joined(tokens_, {pair}), AxisAttributes{pair});
+      const TensorId x =
+          linear(ops_ + "project", both, weights_ + "eh_proj", {pair}, {hidden_}, false);
+      hidden = add_layer(x, spec_.layers - 1);
+      add_head(ops_ + "head.",
+               norm(ops_ + "head.norm", hidden, weights_ + "shared_head.norm", {hidden_}), further,
+               ScaleAttributes{spec_.further_factor / count});
+    }
   }
 
   TensorId norm(const std::string& name, TensorId x, const std::string& weight, const Dims& over) {
@@ -338,7 +378,7 @@ class DecoderGraph {
   GraphBuilder graph_;
   DimId hidden_, head_size_, embedding_width_;
   Dims heads_, query_heads_, tokens_;
-  WeightId table_;
+  WeightId table_, head_;
   std::string weights_, ops_;  // prefixes of the layer being built
 };
 

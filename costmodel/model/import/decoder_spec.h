@@ -86,6 +86,11 @@ struct DecoderSpec {
   std::int64_t ffn = 0;
   std::optional<ExpertsSpec> experts;
   std::vector<bool> sparse;  // per layer: whether its feed-forward is the experts'
+
+  // Layers after the last, each of which predicts a token further on (DeepSeek-V3, arXiv
+  // 2412.19437, section 2.2), and what the mean of their losses counts for.
+  std::int64_t further_tokens = 0;
+  double further_factor = 1;
 };
 
 // The families whose graph is that of DecoderSpec. None: not such a family.

@@ -78,6 +78,9 @@ DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defau
   spec.experts = experts;
   const std::int64_t dense = config.count_or("first_k_dense_replace", v3 ? 3 : 0);
   for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse.push_back(i >= dense);
+  // As Megatron-Core calls them: the classes leave out what num_nextn_predict_layers counts.
+  spec.further_tokens = config.count_or("mtp_num_layers", 0);
+  spec.further_factor = config.number_or("mtp_loss_scaling_factor", 0.1);
   return spec;
 }
 

@@ -43,6 +43,7 @@ void forward_loss(FragmentWriter& writer, std::size_t op) {
   combine(writer, op, sums, Reduction::Sum);
   if (writer.rerunning()) return;  // the loss is a sum over micro-batches
   KernelDraft mean(KernelKind::Loss, Phase::Forward, entry);
+  mean.kernel().accumulate = writer.has_loss();
   writer.emit(mean.read(labels, rows).read(largest).read(sums).write(writer.loss_sum()));
 }
 
