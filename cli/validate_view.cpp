@@ -32,16 +32,31 @@ Accuracy score_of(const Validation& validation, const Chosen& wanted) {
 
 bool scored(const RunOutcome& outcome) { return outcome.run.scored(); }
 
-// Of runs that ran, in the order they are first seen.
-std::vector<std::pair<std::string, std::string>> groups_of(const Validation& validation) {
-  std::vector<std::pair<std::string, std::string>> groups;
-  for (const RunOutcome& outcome : validation.ran) {
-    const std::pair group(source_of(outcome.run), outcome.run.gpu);
-    if (scored(outcome) && std::ranges::find(groups, group) == groups.end()) {
-      groups.push_back(group);
+struct RunGroup {
+  std::string source, device;
+  bool narrow = false;
+  bool has(const RunOutcome& outcome) const {
+    return scored(outcome) && source_of(outcome.run) == source && outcome.run.gpu == device &&
+           outcome.run.is_narrow() == narrow;
+  }
+};
+
+// Of runs that ran, in the order they are first seen, narrow ones last.
+std::vector<RunGroup> groups_of(const Validation& validation) {
+  std::vector<RunGroup> groups;
+  for (const bool narrow : {false, true}) {
+    for (const RunOutcome& outcome : validation.ran) {
+      const auto holds = [&](const RunGroup& group) { return group.has(outcome); };
+      if (!scored(outcome) || outcome.run.is_narrow() != narrow) continue;
+      if (std::ranges::any_of(groups, holds)) continue;
+      groups.push_back({source_of(outcome.run), outcome.run.gpu, narrow});
     }
   }
   return groups;
+}
+
+bool scored_as(const RunOutcome& outcome, bool narrow) {
+  return scored(outcome) && outcome.run.is_narrow() == narrow;
 }
 
 std::string percent(const std::optional<double>& share) {
@@ -79,13 +94,19 @@ Cells row_of(const std::string& source, const std::string& device, const Accurac
 
 std::vector<Cells> table_of(const Validation& validation) {
   std::vector<Cells> rows = {header()};
-  for (const auto& [source, device] : groups_of(validation)) {
-    const Accuracy of = score_of(validation, [&](const RunOutcome& outcome) {
-      return scored(outcome) && source_of(outcome.run) == source && outcome.run.gpu == device;
-    });
-    rows.push_back(row_of(source, device, of));
+  const auto groups = groups_of(validation);
+  for (const bool narrow : {false, true}) {
+    const auto in_all = [&](const RunOutcome& outcome) { return scored_as(outcome, narrow); };
+    if (narrow && chosen(validation.ran, in_all).empty()) break;
+    for (const RunGroup& group : groups) {
+      if (group.narrow != narrow) continue;
+      const auto in_group = [&](const RunOutcome& outcome) { return group.has(outcome); };
+      rows.push_back(row_of(group.source + (narrow ? ", 8 bits" : ""), group.device,
+                            score_of(validation, in_group)));
+    }
+    rows.push_back(
+        row_of(narrow ? "all in 8 bits" : "all scored", "", score_of(validation, in_all)));
   }
-  rows.push_back(row_of("all scored", "", score_of(validation, scored)));
   const auto others = [](const RunOutcome& outcome) { return !scored(outcome); };
   if (!chosen(validation.ran, others).empty()) {
     rows.push_back(row_of("others", "", score_of(validation, others)));
@@ -182,23 +203,29 @@ std::string validation_text(const Validation& validation, bool markdown) {
 }
 
 nlohmann::ordered_json validation_json(const Validation& validation) {
-  Json sources = Json::object(), groups = Json::array();
-  for (const auto& [source, device] : groups_of(validation)) {
-    const auto of_source = [&](const RunOutcome& outcome) {
-      return scored(outcome) && source_of(outcome.run) == source;
-    };
-    sources[source] = score_json(score_of(validation, of_source));
-    Json group = {{"source", source}, {"device", device}};
-    group.update(score_json(score_of(validation, [&](const RunOutcome& outcome) {
-      return of_source(outcome) && outcome.run.gpu == device;
-    })));
-    groups.push_back(std::move(group));
-  }
+  const auto part = [&](bool narrow) {
+    Json sources = Json::object(), groups = Json::array();
+    for (const RunGroup& one : groups_of(validation)) {
+      if (one.narrow != narrow) continue;
+      const auto of_source = [&](const RunOutcome& outcome) {
+        return scored_as(outcome, narrow) && source_of(outcome.run) == one.source;
+      };
+      const auto of_group = [&](const RunOutcome& outcome) { return one.has(outcome); };
+      sources[one.source] = score_json(score_of(validation, of_source));
+      Json group = {{"source", one.source}, {"device", one.device}};
+      group.update(score_json(score_of(validation, of_group)));
+      groups.push_back(std::move(group));
+    }
+    const auto all = [&](const RunOutcome& outcome) { return scored_as(outcome, narrow); };
+    return Json{{"all", score_json(score_of(validation, all))},
+                {"sources", std::move(sources)},
+                {"groups", std::move(groups)}};
+  };
   const auto others = [](const RunOutcome& outcome) { return !scored(outcome); };
-  return {{"all", score_json(score_of(validation, scored))},
-          {"sources", std::move(sources)},
-          {"groups", std::move(groups)},
-          {"others", score_json(score_of(validation, others))}};
+  Json json = part(false);
+  json["narrow"] = part(true);
+  json["others"] = score_json(score_of(validation, others));
+  return json;
 }
 
 std::string validation_csv(const Validation& validation) {

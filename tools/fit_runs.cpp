@@ -230,7 +230,7 @@ std::vector<Slopes> all_slopes(const State& state, const std::vector<std::string
   for (const PublishedRun& run : read_runs(CsvInput::read(kData / "published" / "runs.csv"))) {
     const std::string source = source_of(run);
     const bool wanted = only.empty() || std::ranges::find(only, source) != only.end();
-    if (run.scored() && run.step && wanted) by_source[source].push_back(run);
+    if (run.scored() && !run.is_narrow() && run.step && wanted) by_source[source].push_back(run);
   }
   std::vector<Slopes> slopes;
   for (const auto& [source, runs] : by_source) {
@@ -245,17 +245,26 @@ std::vector<Slopes> all_slopes(const State& state, const std::vector<std::string
   return slopes;
 }
 
-// Devices that no scored run has are assumed to clock as their next of kin.
+// Devices that no scored run has are assumed to clock as their next of kin, and higher by the cube
+// root of the power that they may take: of a B200 1000 W, B300 1100, GB200 1200, GB300 1400
+// (NVIDIA's data sheets).
 void assume_clocks(State& state) {
+  struct Kin {
+    std::string of;
+    double power = 1;
+  };
+  const std::map<std::string, Kin> kin = {{"h200", {"h100"}},
+                                          {"b300", {"b200", 1.1}},
+                                          {"gb200", {"b200", 1.2}},
+                                          {"gb300", {"b200", 1.4}},
+                                          {"a100-pcie", {"a100"}}};
   std::map<std::string, double> known;
   for (const DeviceFit& fit : state.fits.devices) known[fit.name] = fit.sustained;
-  const std::map<std::string, std::string> kin = {{"h200", "h100"},
-                                                  {"b300", "b200"},
-                                                  {"gb200", "b200"},
-                                                  {"gb300", "b200"},
-                                                  {"a100-pcie", "a100"}};
   for (DeviceFit& fit : state.fits.devices) {
-    if (const auto of = kin.find(fit.name); of != kin.end()) fit.sustained = known.at(of->second);
+    const auto of = kin.find(fit.name);
+    if (of == kin.end()) continue;
+    const double clock = known.at(of->second.of) * std::cbrt(of->second.power);
+    fit.sustained = std::round(clock * 1e4) / 1e4;
   }
 }
 

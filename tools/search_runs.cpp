@@ -184,7 +184,7 @@ std::map<std::string, std::vector<Asked>> groups_of(const std::vector<std::strin
   std::map<std::string, std::vector<Asked>> groups;
   for (const PublishedRun& run : read_runs(CsvInput::read(kData / "published" / "runs.csv"))) {
     const bool wanted = only.empty() || std::ranges::find(only, source_of(run)) != only.end();
-    if (!run.scored() || !run.step || !wanted) continue;
+    if (!run.scored() || run.is_narrow() || !run.step || !wanted) continue;
     auto expressed = express(run, software, kData);
     if (auto* plan = std::get_if<RunPlan>(&expressed)) {
       groups[question_of(run)].push_back({run, std::move(*plan)});

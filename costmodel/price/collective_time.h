@@ -67,6 +67,13 @@ struct CollectiveTime {
 // more bytes, so the fastest does. A ring over several domains enters and leaves each once per
 // channel and channels use the network cards of all members there, so it is as fast as those
 // together, if the links inside are.
+// How long rows take that go to the devices of their experts and are merged on the way: of a
+// token's `copies`, which are `size` together with those of all others, one goes to each node and
+// from there to each device that has any of its experts, which are chosen evenly; and back as
+// sums.
+Seconds merged_rows_time(Bytes size, std::int64_t copies, const GroupShape& group,
+                         const GroupLinks& links);
+
 CollectiveTime collective_time(TransferKind kind, Bytes size, const GroupShape& group,
                                const GroupLinks& links, const LinkFit& fit,
                                const NetworkFits& network);

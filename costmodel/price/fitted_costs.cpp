@@ -1,6 +1,7 @@
 #include "costmodel/price/fitted_costs.h"
 
 #include <algorithm>
+#include <string>
 
 #include "costmodel/price/kernel_cost.h"
 #include "costmodel/price/transfer_cost.h"
@@ -30,6 +31,25 @@ std::int64_t gaps_of(const Kernel& kernel, std::int64_t launches) {
 // SimuMax measured on a B200 (its permute efficiency).
 constexpr double kPermutedShare = 0.5;
 
+// Times faster: FlashAttention-3 on H100, 1.2 PFLOP/s and 740 TFLOP/s (arXiv 2407.08608).
+constexpr double kNarrowAttentionGain = 1.6;
+
+// Between kernels that a graph launches: a rule of thumb.
+constexpr double kGraphGap = 2e-6;
+
+bool is_graphed(const Kernel& kernel, const SoftwarePrices& software) {
+  return std::ranges::any_of(software.graphed, [&](const std::string& part) {
+    return kernel.name.find(part) != std::string::npos;
+  });
+}
+
+// What is part of the transfer that takes rows to their experts.
+bool merged_into_transfer(KernelKind kind, RowExchange rows) {
+  if (kind == KernelKind::SortRows) return rows == RowExchange::Ordered;
+  const bool copies = kind == KernelKind::Dispatch || kind == KernelKind::Combine;
+  return copies && rows != RowExchange::Copied;
+}
+
 bool permutes_rows(KernelKind kind) {
   return kind == KernelKind::Dispatch || kind == KernelKind::SortRows ||
          kind == KernelKind::Combine;
@@ -52,6 +72,9 @@ const FittedCosts::Known& FittedCosts::known(DeviceId device) const {
 
 Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId device) const {
   const Known& by = known(device);
+  if (merged_into_transfer(kernel.kind, software_.rows)) {
+    return {.time = Seconds(0), .origin = by.origin, .launches = 0};
+  }
   const DeviceType& type = device_type_of(cluster_, device);
   AttentionKernel attention = software_.attention;
   std::int64_t launches = launches_of(kernel, software_);
@@ -62,11 +85,14 @@ Price FittedCosts::kernel(const Kernel& kernel, Precision precision, DeviceId de
   }
   const Seconds time = kernel_time(kernel, precision, type, by.fit, attention);
   const Seconds launch(by.fit.launch_s);
-  const double longer = permutes_rows(kernel.kind) && type.multiprocessors
-                            ? by.fit.memory_share / kPermutedShare
-                            : times_longer(kernel.kind);
+  double longer = permutes_rows(kernel.kind) && type.multiprocessors
+                      ? by.fit.memory_share / kPermutedShare
+                      : times_longer(kernel.kind);
+  const bool narrow = software_.narrow_attention && precision == Precision::FP8;
+  if (narrow && kernel.kind == KernelKind::Attention) longer /= kNarrowAttentionGain;
   const auto gaps = static_cast<double>(gaps_of(kernel, launches));
-  return {.time = launch + Seconds(software_.kernel_gap_s) * gaps + (time - launch) * longer,
+  const Seconds gap(is_graphed(kernel, software_) ? kGraphGap : software_.kernel_gap_s);
+  return {.time = launch + gap * gaps + (time - launch) * longer,
           .origin = by.origin,
           .launches = launches};
 }
@@ -90,8 +116,16 @@ double FittedCosts::times_longer(KernelKind kind) const {
 Price FittedCosts::transfer(const Transfer& transfer, Precision precision) const {
   const Known& by = known(transfer.group.front());
   if (transfer.group.size() == 1) return {.time = Seconds(0), .origin = by.origin};
-  return {.time = carried(transfer.kind, bytes_of(transfer, precision), transfer.group).time,
-          .origin = by.origin};
+  const Bytes size = bytes_of(transfer, precision);
+  if (!transfer.rows) {
+    return {.time = carried(transfer.kind, size, transfer.group).time, .origin = by.origin};
+  }
+  const Seconds time =
+      software_.rows == RowExchange::Copied
+          ? carried(transfer.kind, size, transfer.group).time
+          : merged_rows_time(size, software_.choices, group_shape(cluster_, transfer.group),
+                             group_links(cluster_, transfer.group, by.fit.links));
+  return {.time = time * (1 - software_.hidden_rows), .origin = by.origin};
 }
 
 CollectiveTime FittedCosts::carried(TransferKind kind, Bytes size,

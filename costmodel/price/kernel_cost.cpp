@@ -239,6 +239,28 @@ double flash_waves(const AttentionShape& a, const DeviceType& device) {
   return std::max(blocks, 1.0) / static_cast<double>(device.multiprocessors->value);
 }
 
+// Logits, of the vocabulary and of routers, are computed in 16 bits where other products are in 8:
+// so do Megatron-Core (output_layer is no Transformer Engine module) and torchtitan (its converter
+// leaves "output" out).
+Precision multiplied_in(const Kernel& kernel, Precision precision) {
+  const bool logits = kernel.name.ends_with("logits");
+  return precision == Precision::FP8 && logits ? Precision::BF16 : precision;
+}
+
+// What a product reads forward leaves the norm or activation before it in 8 bits, as Transformer
+// Engine and compilers fuse them, and stays so for the gradient of the weight; what is cast by
+// itself is the gradient of its result, once for both gradients.
+Seconds trained_product_time(const Kernel& kernel, Precision precision, const DeviceType& device,
+                             const DeviceFit& fit) {
+  const Precision numbers = multiplied_in(kernel, precision);
+  const GemmShape shape = gemm_shape(kernel, numbers);
+  const Seconds time = kernel.kind == KernelKind::Matmul
+                           ? gemm_time(shape, numbers, device, fit)
+                           : one_by_one_time(shape, numbers, device, fit);
+  const bool casts = numbers == Precision::FP8 && kernel.phase == Phase::InputGradient;
+  return casts ? time + cast_time(shape, device, fit) : time;
+}
+
 }  // namespace
 
 GemmShape gemm_shape(const Kernel& kernel, Precision precision) {
@@ -278,9 +300,8 @@ AttentionShape attention_shape(const Kernel& kernel) {
 
 Seconds gemm_time(const GemmShape& shape, Precision precision, const DeviceType& device,
                   const DeviceFit& fit) {
-  const Seconds product(
+  return Seconds(
       product_time(shape, compute_rate(device, fit, precision), device, gemm_fit(fit, precision)));
-  return precision == Precision::FP8 ? product + cast_time(shape, device, fit) : product;
 }
 
 Seconds one_by_one_time(const GemmShape& shape, Precision precision, const DeviceType& device,
@@ -357,11 +378,8 @@ AttentionKernel usable_kernel(AttentionKernel wanted, const AttentionShape& a) {
 Seconds kernel_time(const Kernel& kernel, Precision precision, const DeviceType& device,
                     const DeviceFit& fit, AttentionKernel attention) {
   const Seconds launch(fit.launch_s);
-  if (kernel.kind == KernelKind::Matmul) {
-    return gemm_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
-  }
-  if (kernel.kind == KernelKind::ExpertMatmul) {
-    return one_by_one_time(gemm_shape(kernel, precision), precision, device, fit) + launch;
+  if (kernel.kind == KernelKind::Matmul || kernel.kind == KernelKind::ExpertMatmul) {
+    return trained_product_time(kernel, precision, device, fit) + launch;
   }
   if (kernel.kind == KernelKind::Attention) {
     const AttentionShape shape = attention_shape(kernel);

@@ -11,6 +11,11 @@
 
 namespace meshwright {
 
+// How rows come to the devices of their experts: a copy for each expert, put in order before and
+// after (NCCL); merged to one for each device, in order after (DeepEP); or that too on the way
+// (Hybrid-EP).
+enum class RowExchange { Copied, Merged, Ordered };
+
 // What the kernels of a software take: read by prices.
 struct SoftwarePrices {
   AttentionKernel attention = AttentionKernel::Flash2;
@@ -19,8 +24,14 @@ struct SoftwarePrices {
   bool fused_adds = false;         // sums of the forward are part of the kernel behind them
   std::int64_t loss_launches = 1;  // kernels that the loss is computed with, forward or backward
   double row_passes = 1;           // memory that row-wise kernels move, by every operand once
-  bool compiled = false;       // row-wise kernels are fused, and move every operand at most once
-  double attention_share = 1;  // of the rate of attention alone that training reaches
+  bool compiled = false;          // row-wise kernels are fused, and move every operand at most once
+  double attention_share = 1;     // of the rate of attention alone that training reaches
+  bool narrow_attention = false;  // in 8 bits where products are
+  RowExchange rows = RowExchange::Copied;
+  std::int64_t choices = 1;  // experts of a token, where its rows are merged
+  double hidden_rows = 0;    // of that time, what another micro-batch's kernels hide
+  // Parts of the names of ops whose kernels a graph launches, without a gap; "" is part of all.
+  std::vector<std::string> graphed;
   friend bool operator==(const SoftwarePrices&, const SoftwarePrices&) = default;
 };
 

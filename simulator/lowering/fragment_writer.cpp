@@ -5,6 +5,7 @@
 
 #include "costmodel/base/checked.h"
 #include "costmodel/kernel/operand_use.h"
+#include "simulator/lowering/narrow_operands.h"
 #include "simulator/lowering/ops/op_lowering.h"
 #include "simulator/lowering/recompute.h"
 
@@ -37,6 +38,7 @@ Fragment FragmentWriter::write() {
   drop_unread(fragment_);
   place_gathers(fragment_.forward);
   place_gathers(fragment_.backward);
+  if (plan_.precision == Precision::FP8) narrow_operands(fragment_);
   return std::move(fragment_);
 }
 

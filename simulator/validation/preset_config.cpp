@@ -76,6 +76,13 @@ std::variant<RunConfig, std::string> preset_config(const PublishedRun& run, std:
   config["num_hidden_layers"] = *run.layers;
   config["vocab_size"] = vocabulary;
   if (preset->dense_layers) config["first_k_dense_replace"] = *preset->dense_layers;
+  if (run.has_option("mtp")) {
+    if (config.value("model_type", "") != "deepseek_v3") {
+      return fmt::format("layers of {} that predict further tokens are not expressed",
+                         preset->name);
+    }
+    config["mtp_num_layers"] = 1;
+  }
   return RunConfig{config.dump()};
 }
 

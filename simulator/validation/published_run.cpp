@@ -148,6 +148,10 @@ bool PublishedRun::scored() const {
   return trust == "A" && precision && recompute && *recompute != "unknown";
 }
 
+bool PublishedRun::is_narrow() const {
+  return precision && (precision->ends_with("fp8") || precision->ends_with("fp4"));
+}
+
 std::string source_of(const PublishedRun& run) {
   return run.id.substr(0, run.id.find_last_of('-'));
 }

@@ -44,6 +44,8 @@ struct PublishedRun {
   // Trusted and described well enough to be scored: trust A, with known recomputation and
   // precision.
   bool scored() const;
+  // Whether its products have 8 bits or fewer. Such runs are told apart and never fitted.
+  bool is_narrow() const;
 };
 
 // The part of an id before its number: "bloom" of "bloom-012".

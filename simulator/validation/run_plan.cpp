@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "costmodel/cluster/cluster_name.h"
@@ -11,6 +13,7 @@
 #include "simulator/report/predict.h"
 #include "simulator/validation/run_habits.h"
 #include "simulator/validation/run_model.h"
+#include "simulator/validation/run_options.h"
 
 namespace meshwright {
 namespace {
@@ -46,6 +49,13 @@ double carried_share(const PublishedRun& run) {
   return run.network.find("Omni-Path") == std::string::npos ? 1.0 : kOmniPath;
 }
 
+// Jobs take as many nodes of every rack: 64 of the 72 devices where they have 256.
+std::int64_t equal_racks(std::int64_t nodes, std::int64_t rack) {
+  std::int64_t share = std::min(nodes, rack);
+  while (nodes % share != 0) --share;
+  return share;
+}
+
 std::variant<Cluster, NotExpressed> cluster_of(const PublishedRun& run,
                                                const std::filesystem::path& data) {
   const auto preset = preset_of(run);
@@ -68,10 +78,14 @@ std::variant<Cluster, NotExpressed> cluster_of(const PublishedRun& run,
     type.device.memory = {Bytes(std::llround(*run.device_memory_gb * kGB)), Origin::Declared,
                           run.id};
   }
-  for (LinkLevel& level : cluster.network) {
-    if (!run.network_gbps) continue;
-    const double nominal = *run.network_gbps / 8 * 1e9;
-    level.bandwidth = {BytesPerSecond(nominal * carried_share(run)), Origin::Declared, run.id};
+  for (std::size_t i = 0; i < cluster.network.size(); ++i) {
+    LinkLevel& level = cluster.network[i];
+    if (joins_nodes(fabric_of(cluster, LevelId{std::nullopt, i}))) {
+      level.span = equal_racks(*shape.nodes, level.span.value_or(*shape.nodes));
+    } else if (run.network_gbps) {
+      const double nominal = *run.network_gbps / 8 * 1e9;
+      level.bandwidth = {BytesPerSecond(nominal * carried_share(run)), Origin::Declared, run.id};
+    }
   }
   return cluster;
 }
@@ -102,15 +116,21 @@ double clock_share(const PublishedRun& run) {
   return run.has_option("power-cap-500w") ? std::cbrt(500.0 / 700.0) : 1.0;
 }
 
+// 8-bit numbers with a scale for every 32 of them are multiplied as fast as those with one for all.
+std::optional<Precision> precision_named(const std::string& name) {
+  return parse_precision(name == "mxfp8" ? "fp8" : name);
+}
+
 std::optional<std::string> missing_form(const PublishedRun& run) {
   if (run.arch != "moe" && (run.experts || run.ep.value_or(1) > 1)) {
     return fmt::format("experts of a model of arch {} are not expressed", run.arch);
   }
-  if (run.has_option("mtp")) return "layers that predict further tokens are not lowered";
+  if (run.arch != "moe" && run.has_option("mtp")) {
+    return fmt::format("layers of arch {} that predict further tokens are not expressed", run.arch);
+  }
   if (run.offload) return "offloading as that software does it is not expressed";
   if (run.schedule && run.schedule->starts_with("zb")) return "zero-bubble schedules are not named";
-  if (run.precision && *run.precision != "bf16" && *run.precision != "fp16" &&
-      *run.precision != "fp32") {
+  if (run.precision && !precision_named(*run.precision)) {
     return fmt::format("training in {} is not lowered", *run.precision);
   }
   return std::nullopt;
@@ -132,10 +152,11 @@ std::optional<std::string> missing_field(const PublishedRun& run) {
 RecomputeChoice recompute_of(const PublishedRun& run, const RunHabits& habits) {
   if (run.recompute == "full") return {.kind = Recompute::Uniform, .layers = 1};
   if (run.recompute != "selective") return {};
+  if (RecomputeChoice modules = recomputed_modules(run); !modules.dropped.empty()) return modules;
   return {.kind = habits.keeps_products ? Recompute::Products : Recompute::Selective};
 }
 
-Precision precision_of(const PublishedRun& run) { return *parse_precision(*run.precision); }
+Precision precision_of(const PublishedRun& run) { return *precision_named(*run.precision); }
 
 // With the run's own attention and loss: software that computes scores in blocks instead of storing
 // them still has its own loss.
@@ -145,21 +166,48 @@ KernelSet kernels_of(const PublishedRun& run, const Software& software) {
   return software.plan.kernels == KernelSet::Unfused ? KernelSet::Eager : software.plan.kernels;
 }
 
+// Of the time that rows take to their experts and back, what the kernels of another micro-batch
+// hide: DeepSeek's profile of a pair of V3 on H800 (train.json,
+// github.com/deepseek-ai/profile-data) computes for 29.5 ms, communicates for 28.6 and takes 32.2.
+constexpr double kHiddenRows = (29.5 + 28.6 - 32.2) / 28.6;
+
 // The software as the run says it was used.
 Software software_of(const PublishedRun& run, Software software) {
   software.prices.attention = attention_of(run, software.prices.attention);
   software.plan.kernels = kernels_of(run, software);
   if (run.has_option("fused-loss")) software.prices.loss_launches = 1;
   if (run.has_option("compile")) software.prices.compiled = true;
+  if (run.has_option("ep-overlap")) software.prices.hidden_rows = kHiddenRows;
+  if (run.has_option("deepep")) software.prices.rows = RowExchange::Merged;
+  if (run.has_option("hybridep")) software.prices.rows = RowExchange::Ordered;
+  software.prices.choices = run.top_k.value_or(1);
+  software.prices.narrow_attention = run.has_option("fp8-attn");
+  software.prices.graphed = graphed_ops(run);
   software.memory.keeps_narrow_gradients = run.has_option("grad-unsharded");
   return software;
 }
 
 std::optional<Precision> gradients_of(const PublishedRun& run) {
   if (run.has_option("grad-fp16") || run.has_option("grad-bf16") || run.has_option("mp-pure")) {
-    return precision_of(run);
+    const Precision precision = precision_of(run);
+    return precision == Precision::FP8 ? Precision::BF16 : precision;
   }
   return run.has_option("grad-fp32") ? std::optional(Precision::FP32) : std::nullopt;
+}
+
+// Chunks go round the stages; all have as many layers as an equal share rounded up while their
+// stage has any, so that the last one is short of what stands behind it.
+std::vector<std::int64_t> layers_by_chunk(std::vector<std::int64_t> stages, std::int64_t chunks) {
+  const std::int64_t all = std::accumulate(stages.begin(), stages.end(), std::int64_t{0});
+  const std::int64_t parts = std::ssize(stages) * chunks, share = (all + parts - 1) / parts;
+  std::vector<std::int64_t> layers;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    for (std::int64_t& left : stages) {
+      layers.push_back(c + 1 < chunks ? std::min(share, left) : left);
+      left -= layers.back();
+    }
+  }
+  return layers;
 }
 
 PlanChoices choices_with(const PublishedRun& run, const Software& software, const RunHabits& habits,
@@ -180,9 +228,8 @@ PlanChoices choices_with(const PublishedRun& run, const Software& software, cons
   if (const auto gradients = gradients_of(run)) choices.gradient_precision = gradients;
   if (choices.pp == 1) choices.virtual_stages = 1;
   if (choices.virtual_stages > 1) choices.schedule = Schedule::Interleaved;
-  if (run.stage_layers.size() == static_cast<std::size_t>(choices.pp) &&
-      choices.virtual_stages == 1) {
-    choices.layers = run.stage_layers;
+  if (run.stage_layers.size() == static_cast<std::size_t>(choices.pp)) {
+    choices.layers = layers_by_chunk(run.stage_layers, choices.virtual_stages);
   }
   if (!run.zero) assumed.push_back("zero_stage = 0");
   const std::int64_t owners = *run.dp * choices.cp, shard = run.optimizer_shard.value_or(owners);

@@ -183,4 +183,22 @@ TEST_CASE("switches reduce for groups of five and more in a node") {
   CHECK(algorithm(1000, even_group(1, 8), switched) == Algorithm::SmallRing);
 }
 
+TEST_CASE("rows that are merged go once to every node and device that has an expert of theirs") {
+  constexpr double kStart = 1e-4, kCall = 1.25;
+  // Of 8 choices among 8, 32 and 64 places so many are reached.
+  for (const auto& [places, reached] : {std::pair(8, 5.25), std::pair(32, 7.18)}) {
+    // 1 MB a token's choice: 8 MB of copies.
+    const double time =
+        merged_rows_time(Bytes(8'000'000), 8, even_group(1, places), kLinks).value();
+    CHECK(time / kCall - kStart == Approx(1e6 * reached / (0.85 * 100e9)).epsilon(0.002));
+  }
+  // Of 8 nodes of 8, 5.25 are reached, one of eight times the own.
+  const double beyond = 1e6 * 5.25 * 7 / 8 / (0.88 * 10e9);
+  CHECK(merged_rows_time(Bytes(8'000'000), 8, even_group(8, 8), kLinks).value() / kCall - kStart ==
+        Approx(beyond).epsilon(0.002));
+  // One copy goes somewhere; nothing is merged.
+  CHECK(merged_rows_time(Bytes(8'000'000), 1, even_group(1, 4), kLinks).value() / kCall - kStart ==
+        Approx(8e6 / (0.85 * 100e9)));
+}
+
 }  // namespace meshwright

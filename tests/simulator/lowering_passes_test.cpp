@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "simulator/lowering/lower.h"
 #include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/placement.h"
 #include "simulator/lowering/planned_graph.h"
@@ -157,6 +159,27 @@ TEST_CASE("tasks are put in the order of their keys, and wait across lanes only"
   CHECK(program.waits_of(program.tasks[1])[0] == TaskId(0));
   REQUIRE(program.waits_of(program.tasks[2]).size() == 1);
   CHECK(program.waits_of(program.tasks[2])[0] == TaskId(1));
+}
+
+TEST_CASE("in 8 bits what only products read is held in 8 bits, in 16 nothing is") {
+  const Model model = small_gpt();
+  for (const Precision precision : {Precision::FP8, Precision::BF16}) {
+    const Program program =
+        lower(model, small_plan("microbatch=2", model, 2, 8, precision), DeviceId(0));
+    const auto share = [&](std::string_view name) {
+      const auto named = [&](const Buffer& buffer) { return buffer.name.text() == name; };
+      const auto found = std::ranges::find_if(program.buffers, named);
+      REQUIRE(found != program.buffers.end());
+      return static_cast<double>(expected_bytes_of(*found, precision).value()) /
+             static_cast<double>(bytes_of(*found, precision).value());
+    };
+    const double narrow = precision == Precision::FP8 ? 0.5 : 1;
+    CHECK(share("layers.0.ffn.norm") == narrow);
+    CHECK(share("layers.0.ffn.activation") == narrow);
+    CHECK(share("layers.0.ffn.up") == 1);          // the activation reads it
+    CHECK(share("layers.0.attention.core") == 1);  // its own backward reads it
+    CHECK(share("head.norm") == 1);                // logits are computed in 16 bits
+  }
 }
 
 }  // namespace meshwright

@@ -298,6 +298,32 @@ TEST_CASE("the attention kernel is the run's own, or the software's") {
   CHECK(kernel(std::nullopt, {}, "megatron-core") == AttentionKernel::Newest);
 }
 
+TEST_CASE("a run in 8 bits has its gradients in 16 and what its options say of kernels") {
+  PublishedRun run = small_run();
+  run.precision = "mxfp8";
+  run.options = {"grad-bf16", "hybridep", "fp8-attn", "cg-attn+moe_router"};
+  run.top_k = 8;
+  const RunPlan plan = plan_of(run);
+  CHECK(plan.batch.precision == Precision::FP8);
+  CHECK(plan.choices.gradient_precision == Precision::BF16);
+  const SoftwarePrices& prices = plan.software.prices;
+  CHECK(prices.rows == RowExchange::Ordered);
+  CHECK(prices.choices == 8);
+  CHECK(prices.narrow_attention);
+  CHECK(prices.graphed == std::vector<std::string>{".attention.", ".router."});
+}
+
+TEST_CASE("layers of stages are shared out among their chunks, short at the end") {
+  PublishedRun run = small_run();
+  run.layers = 13;
+  run.pp = 2;
+  run.dp = 1;
+  run.vpp = 3;
+  run.stage_layers = {8, 5};
+  // Of 13 layers in 6 chunks each has 3 while its stage has any.
+  CHECK(plan_of(run).choices.layers == std::vector<std::int64_t>{3, 3, 3, 2, 2, 0});
+}
+
 TEST_CASE("a run that cannot be expressed says why") {
   CHECK(reason_after([](auto& run) { run.experts = 8; }) ==
         "experts of a model of arch gpt are not expressed");
@@ -308,15 +334,15 @@ TEST_CASE("a run that cannot be expressed says why") {
           run.model = "DeepSeekV3";
         }) == "hidden = 256, but deepseek-v3 has 7168");
   CHECK(reason_after([](auto& run) { run.options.push_back("mtp"); }) ==
-        "layers that predict further tokens are not lowered");
+        "layers of arch gpt that predict further tokens are not expressed");
   CHECK(reason_after([](auto& run) { run.cp = 2; }) ==
         "tp x pp x dp x cp = 8 is not the 4 devices");
   CHECK(reason_after([](auto& run) { run.offload = true; }) ==
         "offloading as that software does it is not expressed");
   CHECK(reason_after([](auto& run) { run.schedule = "zb-1p"; }) ==
         "zero-bubble schedules are not named");
-  CHECK(reason_after([](auto& run) { run.precision = "mxfp8"; }) ==
-        "training in mxfp8 is not lowered");
+  CHECK(reason_after([](auto& run) { run.precision = "nvfp4"; }) ==
+        "training in nvfp4 is not lowered");
   CHECK(reason_after([](auto& run) { run.arch = "bert"; }) ==
         "a model of arch bert is not lowered");
   CHECK(reason_after([](auto& run) { run.dp.reset(); }) == "tp, pp or dp is not stated");
