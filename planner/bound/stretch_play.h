@@ -191,6 +191,8 @@ class StretchPlay {
       if (contains(wait.index())) raise(start, finish(wait.index()));
     }
     if (reads_boundary(t)) raise(start, moment_of(kBoundary));
+    // Computing has come to the stretch.
+    if (task.waits_for_compute && kernels_.empty()) raise(start, moment_of(kCompute));
     if (priced_.dispatch() > 0) {
       raise(start, moment_of(kHost), static_cast<double>(launched) * priced_.dispatch());
     }

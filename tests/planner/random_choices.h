@@ -7,6 +7,7 @@
 #include "costmodel/cluster/cluster_name.h"
 #include "costmodel/model/model_name.h"
 #include "planner/bound/block_bounds.h"
+#include "simulator/choices/tensor_form.h"
 #include "simulator/report/predict.h"
 #include "tests/random_draws.h"
 #include "tests/user_costs.h"
@@ -78,15 +79,14 @@ class RandomChoices : public RandomDraws {
   }
 
  private:
-  // Squares and layers of squares, with samples for their rows.
+  // Squares, layers of squares and cubes, with samples for their rows.
   void draw_tensor_form(PlanChoices& choices) {
     choices.sequence_parallel = false;
-    choices.tensor =
-        one_of<TensorForm>({TensorForm::TwoD, TensorForm::TwoD, TensorForm::TwoAndHalfD});
+    choices.tensor = one_of<TensorForm>(
+        {TensorForm::TwoD, TensorForm::TwoD, TensorForm::TwoAndHalfD, TensorForm::ThreeD});
     choices.tp = choices.tensor == TensorForm::TwoD ? 4 : 8;
-    const bool layers = choices.tensor == TensorForm::TwoAndHalfD;
-    if (layers) choices.depth = 2;
-    choices.microbatch *= layers ? 4 : 2;
+    if (choices.tensor == TensorForm::TwoAndHalfD) choices.depth = 2;
+    choices.microbatch *= tensor_mesh(choices).batch_parts;
     choices.dp = std::min<std::int64_t>(choices.dp, 4);
   }
 
