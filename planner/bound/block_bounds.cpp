@@ -52,6 +52,8 @@ struct BufferLife {
   Bytes size;
   std::size_t first = 0, last = 0;
   std::size_t forward_last = 0, backward_first = 0;  // of those used in both directions
+  // That leaves it; none: it is another layout of what an op leaves, and may be made again.
+  std::optional<std::size_t> op = {};
 };
 
 std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fragment,
@@ -65,9 +67,11 @@ std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fr
   }
   const Program& program = priced.program();
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    if (!priced.computes(t)) continue;
     for (const BufferId id : program.operands_of(program.tasks[t])) {
       BufferLife& life = lives[id.index()];
+      const bool moved = program.buffers[id.index()].component == Component::Transfers;
+      if (!life.op && !moved) life.op = priced.fragment_task(t).op;
+      if (!priced.computes(t)) continue;
       if (!seen[id.index()]) life.first = t;
       seen[id.index()] = true;
       if (t < priced.forward_end()) life.forward_last = t;
@@ -133,11 +137,14 @@ Peaks peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
 }
 
 void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
-                const std::vector<Peaks>& fetched, const Stretch& forward,
-                const Stretch& backward) {
+                const std::vector<Peaks>& fetched, const Stretch& forward, const Stretch& backward,
+                const OpRange& ops) {
+  cost.kept_by.resize(ops.end_op - ops.first_op);
   for (const BufferLife& life : lives) {
     const bool own = forward.first <= life.first && life.first < forward.end;
-    if (own && life.last >= priced.forward_end()) cost.kept += life.size;
+    if (!own || life.last < priced.forward_end()) continue;
+    cost.kept += life.size;
+    if (life.op && ops.contains(*life.op)) cost.kept_by[*life.op - ops.first_op] += life.size;
   }
   cost.forward_peak = peak_in(priced, lives, fetched, forward, forward, true);
   cost.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
@@ -411,7 +418,7 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     cost.forward = StretchPlay(priced, forward, ahead).play();
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
-    add_memory(cost, priced, lives, fetched, ahead, back);
+    add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
     add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
     if (block.layer && costs.message == Bytes()) {
       costs.message = message_bytes(planned, plan, block.ops) * samples;

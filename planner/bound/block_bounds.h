@@ -55,7 +55,8 @@ struct Peaks {
 
 struct BlockBound {
   BlockWork forward, backward;
-  Bytes kept;  // from the forward to the backward, of one micro-batch
+  Bytes kept;                  // from the forward to the backward, of one micro-batch
+  std::vector<Bytes> kept_by;  // of these what each op leaves
   // The most that is there in a direction besides what other blocks keep.
   Peaks forward_peak, backward_peak;
   // The same where what it keeps may be on the host while its kernels do not use it.

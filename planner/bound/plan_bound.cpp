@@ -90,10 +90,12 @@ double both_ways(const BlockBound& block, std::size_t moment) {
 
 }  // namespace
 
-Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room)
+Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room,
+               std::vector<RecomputeChoice> recomputes)
     : batch_(batch),
       setting_(setting),
       room_(room),
+      droppings_(droppings_of(setting.model, std::move(recomputes))),
       few_(few_layers(setting.model)),
       few_setting_(with_model(setting, few_)),
       known_(std::make_shared<KnownBlocks>()),
@@ -143,7 +145,9 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
 }
 
 std::unique_ptr<Bounds> Bounds::for_another_thread() const {
-  auto other = std::make_unique<Bounds>(batch_, setting_, room_);
+  std::vector<RecomputeChoice> recomputes;
+  for (const Dropping& dropping : droppings_) recomputes.push_back(dropping.recompute);
+  auto other = std::make_unique<Bounds>(batch_, setting_, room_, std::move(recomputes));
   other->known_ = known_;
   return other;
 }

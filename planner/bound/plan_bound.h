@@ -40,8 +40,10 @@ class StagePlay;
 // or what a lane has to do: what is left out makes a bound smaller, never wrong.
 class Bounds {
  public:
-  // The setting must outlive this. What needs more than `room` is not played: its time is 0.
-  Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room = {});
+  // The setting must outlive this. What needs more than `room` is not played: its time is 0. Plans
+  // recompute in one of these ways.
+  Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room = {},
+         std::vector<RecomputeChoice> recomputes = {});
   Bounds(const Bounds&) = delete;  // few_setting_ refers to few_
   Bounds& operator=(const Bounds&) = delete;
   // The same for another thread: what blocks cost is found once for both.
@@ -60,6 +62,9 @@ class Bounds {
   Seconds of_any_state(const PlanChoices& choices);
   // What the plan's fullest device needs at least.
   Bytes bytes_of(const PlanChoices& choices);
+  // What is dropped by every way to recompute with which such a plan may find room. It takes no
+  // longer than any of them: nothing is sooner because more is computed again.
+  RecomputeChoice forced_drops(const PlanChoices& choices);
   // About what it would need if layers kept only what they are given: no bound.
   Bytes frugal_bytes(const PlanChoices& choices);
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
@@ -141,6 +146,13 @@ class Bounds {
     return {.precision = batch_.precision,
             .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
   }
+  // A way to recompute; and what it drops, by block and op. None: it cannot be said.
+  struct Dropping {
+    RecomputeChoice recompute;
+    std::optional<std::vector<std::vector<bool>>> dropped;
+  };
+  static std::vector<Dropping> droppings_of(const Model& model,
+                                            std::vector<RecomputeChoice> recomputes);
   // Without recomputation.
   const BlockBounds& plain_blocks(const PlanChoices& choices);
   // Of every replica, in a step.
@@ -175,6 +187,7 @@ class Bounds {
   const BatchChoice batch_;
   const Setting& setting_;
   const std::optional<Bytes> room_;
+  const std::vector<Dropping> droppings_;
   const Model few_;
   const Setting few_setting_;
   WeightElements weights_, layer_weights_;  // trained, of all blocks and of layers

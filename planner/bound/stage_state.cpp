@@ -76,8 +76,7 @@ StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elem
   };
   if (choices_.zero == 0) return {price(TransferKind::AllReduce, gradient_element(element_plan_))};
   // State that only some of them share out is summed in two steps, which nothing is said of.
-  const bool is_plane =
-      choices_.tensor == TensorForm::OneD || choices_.tensor == TensorForm::TwoD;
+  const bool is_plane = choices_.tensor == TensorForm::OneD || choices_.tensor == TensorForm::TwoD;
   if (choices_.shard || !is_plane) return {};
   return {price(TransferKind::ReduceScatter, gradient_element(element_plan_)),
           price(TransferKind::AllGather, BufferElement::Real)};

@@ -127,15 +127,21 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
       }
     }
   }
-  Bytes kept, away;
+  Bytes kept, away, most;
+  std::vector<std::int64_t> in_flight(kinds_.size(), 0);
   for (const PipelineItem& item : items.stages[number]) {
     if (item.receives) continue;
-    const ChunkWork& work = chunk(static_cast<std::size_t>(item.chunk));
+    const std::size_t kind = kind_of_[static_cast<std::size_t>(item.chunk)];
+    const ChunkWork& work = kinds_[kind];
+    in_flight[kind] += item.forward ? 1 : -1;
     if (!item.forward) kept -= work.kept, away -= work.away;
     stage.activations.raise(item.forward ? work.forward_peak : work.backward_peak, kept);
     // What was computed last may not be there yet.
     stage.away = std::max(stage.away, away);
     if (item.forward) kept += work.kept, away += work.away;
+    if (kept <= most) continue;
+    most = kept;
+    stage.in_flight = in_flight;
   }
 }
 

@@ -56,7 +56,9 @@ struct StageHolds {
   std::int64_t frozen = 0;
   std::vector<std::int64_t> tied;  // elements of each trained weight that several ops use
   Peaks activations;               // the most that kernels find there of all micro-batches
-  Bytes away;                      // the most of it on the host
+  // When most is kept: micro-batches of each kind of chunk.
+  std::vector<std::int64_t> in_flight;
+  Bytes away;  // the most of it on the host
 };
 
 // The work of a plan's stages, whatever is done about its state: zero, bucket and an optimizer on

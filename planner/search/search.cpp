@@ -33,7 +33,9 @@ class Search {
         space_(question, setting),
         capacity_(capacity_of(question, setting.cluster)),
         crew_(std::min(question.threads, kMostThreads)) {
-    sets_.emplace_back(space_, room(), std::make_unique<Bounds>(question.batch, setting, room()));
+    sets_.emplace_back(
+        space_, room(),
+        std::make_unique<Bounds>(question.batch, setting, room(), space_.recompute_choices()));
     while (sets_.size() < crew_.size()) {
       sets_.emplace_back(space_, room(), bounds().for_another_thread());
     }

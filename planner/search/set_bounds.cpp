@@ -8,7 +8,7 @@ namespace {
 
 // Nothing is sooner because something is computed again, or goes to the host in between: of plans
 // with all sets of kept tensors the one that keeps all of them there is the fastest.
-PlanChoices fastest(PlanChoices choices) {
+PlanChoices keeping_all(PlanChoices choices) {
   choices.recompute = {};
   choices.offload_activations = false;
   return choices;
@@ -42,10 +42,10 @@ PlanBound SetBounds::bound_of(Depth depth, const PlanChoices& choices) {
     case Depth::Schedule:
       return {bounds_->of_schedule(choices), Bytes(), Bytes()};
     case Depth::Offload:
-      return {bounds_->of_any_state(fastest(choices)), bounds_->state_of(space_.leanest(choices)),
-              Bytes()};
+      return {bounds_->of_any_state(keeping_all(choices)),
+              bounds_->state_of(space_.leanest(choices)), Bytes()};
     case Depth::Memory:
-      return {Seconds(0), least_bytes(space_.leanest(choices)), Bytes()};
+      return of_memory(choices);
     case Depth::Zero:
       return {bounds_->of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)),
               Bytes()};
@@ -95,8 +95,22 @@ Bytes SetBounds::least_bytes(const PlanChoices& lean) {
   return leanest_of(lean, room_).bytes;
 }
 
+// Nor is anything sooner than where only what all that find room drop is dropped.
+PlanChoices SetBounds::fastest(const PlanChoices& choices, const PlanChoices& lean) const {
+  PlanChoices one = keeping_all(choices);
+  one.recompute = bounds_->forced_drops(lean);
+  return one;
+}
+
+PlanBound SetBounds::of_memory(const PlanChoices& choices) {
+  const PlanChoices lean = space_.leanest(choices);
+  const Bytes bytes = least_bytes(lean);
+  if (bytes > room_) return {Seconds(0), bytes, Bytes()};
+  return {bounds_->of_any_state(fastest(choices, lean)), bytes, Bytes()};
+}
+
 std::vector<PlanChoices> SetBounds::buckets_of(const PlanChoices& choices) const {
-  return space_.buckets(fastest(choices));
+  return space_.buckets(fastest(choices, space_.leanest_optimizer(choices)));
 }
 
 PlanBound SetBounds::of_recompute(const PlanChoices& choices) {

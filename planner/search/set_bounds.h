@@ -36,6 +36,9 @@ class SetBounds {
 
   PlanBound bound_of(Depth depth, const PlanChoices& choices);
   PlanBound of_place(const PlanChoices& choices);
+  PlanBound of_memory(const PlanChoices& choices);
+  // Of all ways to recompute; `lean` has the state that takes least memory.
+  PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;
   PlanBound of_recompute(const PlanChoices& choices);
   Bytes least_bytes(const PlanChoices& lean);
   Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());

@@ -143,6 +143,10 @@ std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) con
                                    [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
 }
 
+std::vector<RecomputeChoice> SearchSpace::recompute_choices() const {
+  return is_pinned("recompute") ? std::vector{base_.recompute} : recomputes_;
+}
+
 // Activations only where a stage has one chunk: with more, copies of many chunks queue up, and
 // bounds say little about how long.
 std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const {

@@ -26,6 +26,8 @@ class SearchSpace {
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
+  // All of these that any plan may have.
+  std::vector<RecomputeChoice> recompute_choices() const;
   std::vector<PlanChoices> offloads(const PlanChoices& partial) const;
   // Of these those that differ in what is done with activations, with the optimizer left where it
   // is if it may; and those that differ in the optimizer alone.

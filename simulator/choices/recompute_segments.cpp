@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <span>
-#include <string_view>
 
 #include "simulator/choices/model_layers.h"
 
@@ -43,12 +42,6 @@ std::vector<std::string> kept_products(const OpGraph& graph, const RecomputeSegm
   return kept;
 }
 
-// Whether a tensor such as "layers.3.attention.norm" is the layer's "attention.norm".
-bool is_named(std::string_view tensor, std::string_view name) {
-  return tensor.size() > name.size() && tensor.ends_with(name) &&
-         tensor[tensor.size() - name.size() - 1] == '.';
-}
-
 // What a layer keeps that drops tensors by name.
 std::vector<std::string> kept_beside_dropped(const OpGraph& graph, const OpRange& layer,
                                              const std::vector<std::string>& dropped) {
@@ -82,6 +75,11 @@ std::vector<RecomputeSegment> dropping_segments(const RecomputeChoice& recompute
 }
 
 }  // namespace
+
+bool is_named(std::string_view tensor, std::string_view name) {
+  return tensor.size() > name.size() && tensor.ends_with(name) &&
+         tensor[tensor.size() - name.size() - 1] == '.';
+}
 
 std::vector<RecomputeSegment> recompute_segments(const PlanChoices& choices, const Model& model,
                                                  const std::vector<Chunk>& chunks) {

@@ -32,6 +32,15 @@ void draw_experts(RandomChoices& random, PlanChoices& choices) {
   if (choices.sequence_parallel && !choices.capacity && random.yes(0.3)) choices.etp = 1;
 }
 
+// Ways to recompute of which some drop what others do, with the plan's own.
+std::vector<RecomputeChoice> recomputes_with(const RecomputeChoice& own) {
+  return {{Recompute::None},
+          {Recompute::Drop, 0, {"attention.norm"}},
+          {Recompute::Drop, 0, {"attention.core", "attention.norm"}},
+          {Recompute::Uniform},
+          own};
+}
+
 }  // namespace
 
 TEST_CASE("no plan is faster or smaller than its bound") {
@@ -84,6 +93,10 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bounds.step_of(plain) * kRounding <= bound.step);
     CHECK(bounds.of_any_state(plain) * kRounding <= bound.step);
     CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
+    // What all ways drop that find the room that the plan needs, it drops too.
+    Bounds tight(batch, setting, needed, recomputes_with(choices.recompute));
+    plain.recompute = tight.forced_drops(choices);
+    CHECK(tight.of_any_state(plain) <= report.step);
     CHECK(bound.bytes <= needed);
     CHECK(bounds.state_of(choices) <= needed);
     CHECK(bounds.largest_operand(choices) <= needed);
