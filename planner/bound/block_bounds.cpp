@@ -90,11 +90,21 @@ bool is_routed(const PlannedGraph& planned, std::size_t op) {
          !planned.op(op).layouts.weights[0].dims[0].sharding.axes.empty();
 }
 
-// Of weights and gradients that are elsewhere, those that each kernel uses.
+std::map<WeightId, std::size_t> uses_of_weights(const OpGraph& graph) {
+  std::map<WeightId, std::size_t> uses;
+  for (const GraphOp& op : graph.ops) {
+    for (const WeightId weight : op.weights) ++uses[weight];
+  }
+  return uses;
+}
+
+// Of weights and gradients that are elsewhere, those that each kernel uses. Gradients that come
+// from several ops are whole all the time.
 std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragment,
                               const PlannedGraph& planned, Precision precision) {
   const Program& program = priced.program();
   std::vector<Peaks> fetched(program.tasks.size());
+  auto uses = uses_of_weights(planned.graph);
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     if (!priced.computes(t)) continue;
     std::set<BufferId> seen;
@@ -102,7 +112,7 @@ std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragm
       if (!seen.insert(id).second) continue;
       const FragmentBuffer& buffer = fragment.buffers[id.index()];
       const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
-      if (!weight) continue;
+      if (!weight || (weight->gradient && uses[weight->weight] > 1)) continue;
       const Bytes bytes = expected_bytes_of(buffer.buffer, precision);
       for (std::size_t stage = weight->gradient ? 1 : 2; stage < 3; ++stage) {
         if (!is_routed(planned, weight->op)) fetched[t].of[stage][0] += bytes;
@@ -152,6 +162,34 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
   cost.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
 }
 
+// Numbers that the block's backward is the first to use of what the forward left come back in the
+// order in which they were computed.
+void add_copies(BlockBound& cost, const PricedProgram& priced, const Fragment& fragment,
+                Precision precision, const Stretch& backward) {
+  const Program& program = priced.program();
+  std::vector<std::optional<std::size_t>> forward(program.buffers.size()), back = forward;
+  for (std::size_t t = program.tasks.size(); t-- > 0;) {
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      (t < priced.forward_end() ? forward : back)[id.index()] = t;
+    }
+  }
+  std::size_t last = 0;  // that comes back, by its first use in the forward
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const FragmentBuffer& buffer = fragment.buffers[b];
+    const bool comes = forward[b] && back[b] && backward.first <= *back[b] &&
+                       *back[b] < backward.end && buffer.buffer.element != BufferElement::Index &&
+                       std::holds_alternative<OfMicrobatch>(buffer.holds);
+    if (!comes) continue;
+    cost.back += expected_bytes_of(buffer.buffer, precision);
+    if (*forward[b] < last) continue;
+    last = *forward[b];
+    cost.after_back_s = 0;
+    for (std::size_t t = *back[b]; t < backward.end; ++t) {
+      if (priced.computes(t)) cost.after_back_s += priced.seconds(t);
+    }
+  }
+}
+
 // Kernels of a block's forward that stand before an op's.
 double seconds_before(const PricedProgram& priced, const Stretch& forward, std::size_t op) {
   double seconds = 0;
@@ -168,10 +206,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
                  std::map<std::vector<AxisId>, std::size_t>& likenesses) {
   const Placement placement(plan, priced.program().device);
   const Shards shards(planned, plan, placement);
-  std::map<WeightId, std::size_t> uses;
-  for (const GraphOp& op : planned.graph.ops) {
-    for (const WeightId weight : op.weights) ++uses[weight];
-  }
+  auto uses = uses_of_weights(planned.graph);
   for (std::size_t op = ops.end_op; op-- > ops.first_op;) {
     const auto& weights = planned.graph.ops[op].weights;
     const double before_op = weights.empty() ? 0 : seconds_before(priced, forward, op);
@@ -419,6 +454,7 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
     add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
+    add_copies(cost, priced, fragment, plan.precision, back);
     add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
     if (block.layer && costs.message == Bytes()) {
       costs.message = message_bytes(planned, plan, block.ops) * samples;

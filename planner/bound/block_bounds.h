@@ -10,6 +10,7 @@
 #include "costmodel/kernel/kernel.h"
 #include "costmodel/price/link_use.h"
 #include "planner/bound/max_plus.h"
+#include "planner/bound/port_load.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/lowering/fragment.h"
 #include "simulator/report/predict.h"
@@ -21,6 +22,7 @@ struct BlockWork {
   MaxPlus advance = MaxPlus::unit();
   double compute_s = 0;       // of its kernels
   double transfer_s = 0;      // of its transfers
+  PortLoad ports = {};        // of those that its kernels wait for
   std::int64_t launches = 0;  // by the host
 };
 
@@ -57,6 +59,10 @@ struct BlockBound {
   BlockWork forward, backward;
   Bytes kept;                  // from the forward to the backward, of one micro-batch
   std::vector<Bytes> kept_by;  // of these what each op leaves
+  // Where activations go to the host: what is brought back for the backward, and the seconds of its
+  // kernels from the first on that uses what comes last.
+  Bytes back;
+  double after_back_s = 0;
   // The most that is there in a direction besides what other blocks keep.
   Peaks forward_peak, backward_peak;
   // The same where what it keeps may be on the host while its kernels do not use it.

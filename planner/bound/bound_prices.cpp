@@ -24,8 +24,15 @@ Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
                              to_text(choices.place), replicas_sharing_experts(choices))];
 }
 
-double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
-                          std::int64_t to, Bytes bytes) const {
+TransferLoad Bounds::load_of(const Transfer& transfer) const {
+  const Seconds alone = setting_.costs->transfer(transfer, batch_.precision).time;
+  if (!setting_.engine.share_links) return {alone.value()};
+  return {alone.value(),
+          port_load(links_, transfer, batch_.precision, transfer.group.front(), alone)};
+}
+
+const TransferLoad& Bounds::send_price(Prices& prices, const PlanChoices& choices,
+                                       std::int64_t from, std::int64_t to, Bytes bytes) const {
   const auto [entry, added] = prices.sends.try_emplace({from, to, bytes});
   if (!added) return entry->second;
   const Transfer transfer{.kind = TransferKind::Send,
@@ -33,15 +40,15 @@ double Bounds::send_price(Prices& prices, const PlanChoices& choices, std::int64
                           .group = {device_of(choices, setting_.cluster, {.stage = from}),
                                     device_of(choices, setting_.cluster, {.stage = to})},
                           .source = range_of(bytes.value(), BufferElement::Byte)};
-  return entry->second = setting_.costs->transfer(transfer, batch_.precision).time.value();
+  return entry->second = load_of(transfer);
 }
 
-double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
-                             std::int64_t stage, std::int64_t elements, BufferElement element,
-                             bool routed) const {
+TransferLoad Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
+                                   std::int64_t stage, std::int64_t elements, BufferElement element,
+                                   bool routed) const {
   const std::int64_t sharing = routed ? replicas_sharing_experts(choices) : 1;
   const std::int64_t members = repeated_weights(choices) / sharing;
-  if (members == 1) return 0;
+  if (members == 1) return {};
   const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements, routed});
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
@@ -51,14 +58,28 @@ double Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoice
   return entry->second = shared_price(std::move(transfer), elements, element);
 }
 
+double Bounds::tied_price(Prices& prices, const PlanChoices& choices,
+                          const std::vector<std::int64_t>& stages, std::int64_t elements) const {
+  if (stages.size() < 2) return 0;
+  const auto [entry, added] = prices.tied.try_emplace({stages, elements});
+  if (!added) return entry->second;
+  Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Tied};
+  for (const std::int64_t stage : stages) {
+    transfer.group.push_back(device_of(choices, setting_.cluster, {.stage = stage}));
+  }
+  const BufferElement element = gradient_element(element_plan(choices));
+  return entry->second = shared_price(std::move(transfer), elements, element).seconds;
+}
+
 // Of a transfer in which every member of the group has a part of the elements, or all.
-double Bounds::shared_price(Transfer transfer, std::int64_t elements, BufferElement element) const {
+TransferLoad Bounds::shared_price(Transfer transfer, std::int64_t elements,
+                                  BufferElement element) const {
   const auto members = static_cast<std::int64_t>(transfer.group.size());
   const Operand whole = range_of(elements, element);
   const Operand own = range_of(elements / members, element);
   transfer.source = cuts_target(transfer.kind) ? own : whole;
   transfer.target = cuts_source(transfer.kind) ? own : whole;
-  return setting_.costs->transfer(transfer, batch_.precision).time.value();
+  return load_of(transfer);
 }
 
 // Of those that have the weights of a stage's first device, replica by replica.
@@ -139,7 +160,12 @@ double Bounds::state_price(KernelKind kind, const PlanChoices& choices, std::int
   };
   Kernel kernel{.kind = kind, .phase = Phase::Step};
   kernel.operands = {range_of(elements, gradient_element(plan))};
-  if (kind == KernelKind::AdamW) {
+  if (kind == KernelKind::Sum) {
+    kernel.phase = Phase::InputGradient;
+    kernel.has_addend = true;
+    kernel.operands.push_back(kernel.operands.front());
+    kernel.operands.push_back(written(elements, gradient_element(plan)));
+  } else if (kind == KernelKind::AdamW) {
     kernel.operands.push_back(range_of(2, BufferElement::Double));
     kernel.operands.push_back(written(elements, BufferElement::Real));
     for (std::size_t i = 0; i < optimizer_state(plan).size(); ++i)

@@ -40,27 +40,32 @@ Bytes Bounds::state_of(const PlanChoices& choices) const {
          setting_.memory.context;
 }
 
-double Bounds::replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
-                            std::int64_t inside) {
-  if (members == 1) return 0;
+TransferLoad Bounds::replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
+                                  std::int64_t inside) {
+  if (members == 1) return {};
   const auto [entry, added] = replica_rates_.try_emplace({kind, element, members, inside});
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
   const std::int64_t node = setting_.cluster.node_types.front().devices;
   // A pinned place may be one that nodes have no room for.
   const std::int64_t nodes = (members + inside - 1) / inside;
-  if (inside > node || nodes * node > device_count(setting_.cluster)) return 0;
+  if (inside > node || nodes * node > device_count(setting_.cluster)) return {};
   for (std::int64_t i = 0; i < members; ++i) {
     transfer.group.push_back(DeviceId(i / inside * node + i % inside));
   }
   // More than any bucket: of smaller ones an element takes no less.
   constexpr std::int64_t kMany = std::int64_t{1} << 34;
   const std::int64_t elements = kMany / members * members;
-  return entry->second =
-             shared_price(std::move(transfer), elements, element) / static_cast<double>(elements);
+  const TransferLoad all = shared_price(std::move(transfer), elements, element);
+  entry->second.seconds = all.seconds / static_cast<double>(elements);
+  // Shares of links are rounded.
+  constexpr double kShares = 1 - 1e-3;
+  entry->second.ports.add(all.ports, kShares / static_cast<double>(elements));
+  return entry->second;
 }
 
-// What the busier of the lanes between replicas has to do, as in StagePlay::replica_lane_s.
+// What the lanes between replicas have to do, as in StagePlay::replica_lane_s, and what they take
+// of links together.
 Seconds Bounds::of_replicas(const PlanChoices& choices) {
   const std::int64_t members = repeated_weights(choices);
   const bool placed = !choices.place.empty() ||
@@ -76,13 +81,21 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
   const auto microbatches = static_cast<double>(microbatches_of(choices));
   const double sums = choices.zero >= 2 ? microbatches : 1;
   const double gathers = choices.zero == 3 && choices.reshard ? 2 * microbatches : 1;
+  PortLoad ports;
   const auto lane = [&](std::int64_t elements, std::int64_t own, std::int64_t own_inside) {
-    const auto rate = [&](TransferKind kind, BufferElement element) {
-      return static_cast<double>(elements) * replica_rate(kind, element, own, own_inside);
+    double seconds = 0;
+    const auto add = [&](TransferKind kind, BufferElement element, double times) {
+      const TransferLoad rate = replica_rate(kind, element, own, own_inside);
+      seconds += static_cast<double>(elements) * times * rate.seconds;
+      ports.add(rate.ports, static_cast<double>(elements) * times);
     };
-    if (choices.zero == 0) return rate(TransferKind::AllReduce, gradient);
-    return sums * rate(TransferKind::ReduceScatter, gradient) +
-           gathers * rate(TransferKind::AllGather, BufferElement::Real);
+    if (choices.zero == 0) {
+      add(TransferKind::AllReduce, gradient, 1);
+    } else {
+      add(TransferKind::ReduceScatter, gradient, sums);
+      add(TransferKind::AllGather, BufferElement::Real, gathers);
+    }
+    return seconds;
   };
   const double common = lane(holds.elements - holds.routed, members, inside);
   // Where groups of replicas that share experts out begin anywhere in nodes, nothing is said of
@@ -91,7 +104,7 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
   const double routed =
       nested ? lane(holds.routed, members / sharing, std::max<std::int64_t>(1, inside / sharing))
              : 0;
-  return Seconds(std::max(common, routed) * kRounding);
+  return Seconds(std::max({common, routed, ports.most()}) * kRounding);
 }
 
 }  // namespace meshwright

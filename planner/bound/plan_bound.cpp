@@ -58,8 +58,8 @@ double attention_flops(const Model& model, const ModelCosts& costs, std::int64_t
   return flops;
 }
 
-// What a layer that recomputes does by itself. Where several are rerun together, nothing of it is
-// counted.
+// What a layer that recomputes does by itself. Where several are rerun together it is not said
+// when, only how long kernels take in all.
 RecomputeChoice layer_recompute(const RecomputeChoice& recompute) {
   switch (recompute.kind) {
     case Recompute::None:
@@ -307,6 +307,11 @@ StageWork& Bounds::work_of(const PlanChoices& choices) {
   if (found != works_.end()) return found->second;
   StageWork work(choices, runs_of(choices), std::get<BlockBounds>(blocks(choices)),
                  plain_blocks(choices), items(choices));
+  if (choices.recompute.kind == Recompute::Uniform && choices.recompute.layers > 1) {
+    PlanChoices one = choices;
+    one.recompute.layers = 1;
+    work.rerun_together(std::get<BlockBounds>(blocks(one)));
+  }
   if (works_.size() == kKept) works_.pop_back();
   works_.emplace_front(std::move(key), std::move(work));
   return works_.front().second;

@@ -62,11 +62,11 @@ class Bounds {
   Seconds of_any_state(const PlanChoices& choices);
   // What the plan's fullest device needs at least.
   Bytes bytes_of(const PlanChoices& choices);
+  // About what it would need if layers kept only what they are given: no bound.
+  Bytes frugal_bytes(const PlanChoices& choices);
   // What is dropped by every way to recompute with which such a plan may find room. It takes no
   // longer than any of them: nothing is sooner because more is computed again.
   RecomputeChoice forced_drops(const PlanChoices& choices);
-  // About what it would need if layers kept only what they are given: no bound.
-  Bytes frugal_bytes(const PlanChoices& choices);
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
@@ -119,10 +119,12 @@ class Bounds {
   // Of transfers between devices that stand in one way: what, between which stages or in which,
   // how much.
   struct Prices {
-    std::map<std::tuple<std::int64_t, std::int64_t, Bytes>, double> sends;
-    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t, bool>, double>
+    std::map<std::tuple<std::int64_t, std::int64_t, Bytes>, TransferLoad> sends;
+    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t, bool>,
+             TransferLoad>
         replicas;
     std::map<bool, double> norms;  // over all replicas or not
+    std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, double> tied;  // stages, elements
   };
 
   // Kernels of one sample, in all blocks and in the least layer; and their largest operand.
@@ -139,8 +141,8 @@ class Bounds {
   // Of these what a device has, where stages have equally much.
   StageHolds share_of(const PlanChoices& choices, const WeightElements& weights) const;
   // Of an element, in a transfer among devices of which so many stand in a node.
-  double replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
-                      std::int64_t inside);
+  TransferLoad replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
+                            std::int64_t inside);
   // What elements are.
   Plan element_plan(const PlanChoices& choices) const {
     return {.precision = batch_.precision,
@@ -164,12 +166,17 @@ class Bounds {
   StageWork& work_of(const PlanChoices& choices);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
   Prices& prices_of(const PlanChoices& choices);
-  double send_price(Prices& prices, const PlanChoices& choices, std::int64_t from, std::int64_t to,
-                    Bytes bytes) const;
-  double replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
-                       std::int64_t stage, std::int64_t elements, BufferElement element,
-                       bool routed) const;
-  double shared_price(Transfer transfer, std::int64_t elements, BufferElement element) const;
+  // Of the first device of the group.
+  TransferLoad load_of(const Transfer& transfer) const;
+  const TransferLoad& send_price(Prices& prices, const PlanChoices& choices, std::int64_t from,
+                                 std::int64_t to, Bytes bytes) const;
+  TransferLoad replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
+                             std::int64_t stage, std::int64_t elements, BufferElement element,
+                             bool routed) const;
+  // Of the sum over stages that have the same weight.
+  double tied_price(Prices& prices, const PlanChoices& choices,
+                    const std::vector<std::int64_t>& stages, std::int64_t elements) const;
+  TransferLoad shared_price(Transfer transfer, std::int64_t elements, BufferElement element) const;
   DeviceId repeating_device(const PlanChoices& choices, std::int64_t stage,
                             std::int64_t member) const;
   // What kernels lose of the time that replicas transfer.
@@ -207,7 +214,7 @@ class Bounds {
   std::map<BlocksKey, SampleSeconds> samples_;
   std::map<std::string, Prices> prices_;  // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
-  std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t>, double>
+  std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t>, TransferLoad>
       replica_rates_;
   const LinkMap links_;
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;

@@ -25,7 +25,6 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
       items_(bounds.items(choices)),
       microbatches_(bounds.microbatches_of(choices)),
       element_plan_(bounds.element_plan(choices)),
-      copies_(work.kind_count(), -1),
       stages_(static_cast<std::size_t>(choices.pp)) {}
 
 // A stage has chunks ahead of the next stage's and behind the stage before it.
@@ -34,13 +33,15 @@ void StagePlay::price_messages() {
   for (std::int64_t s = 0; s < stages && stages > 1; ++s) {
     Stage& stage = stages_[static_cast<std::size_t>(s)];
     const std::int64_t next = (s + 1) % stages, before = (s + stages - 1) % stages;
-    const auto price = [&](std::int64_t from, std::int64_t to) {
+    const auto price = [&](std::int64_t from, std::int64_t to) -> const TransferLoad& {
       return bounds_.send_price(prices_, choices_, from, to, work_.message());
     };
-    stage.send_s[0] = price(s, next);
-    stage.send_s[1] = price(s, before);
-    stage.receive_s[0] = price(before, s);
-    stage.receive_s[1] = price(next, s);
+    stage.sent[0] = price(s, next).ports;
+    stage.sent[1] = price(s, before).ports;
+    stage.send_s[0] = price(s, next).seconds;
+    stage.send_s[1] = price(s, before).seconds;
+    stage.receive_s[0] = price(before, s).seconds;
+    stage.receive_s[1] = price(next, s).seconds;
   }
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     stages_[s].loss = bounds_.replica_loss(choices_, static_cast<std::int64_t>(s));
@@ -102,9 +103,9 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
                             : item.chunk + 1 < static_cast<std::int32_t>(work_.chunk_count());
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
   const LaneTimes before = stage.state;
-  const bool sums = !item.forward && (item.last || choices_.zero >= 2);
-  if (sums && repeats_ > 1 && !any_state_) {
-    stage.state = finish_gradients(number, item);
+  const bool sums = (item.last || (choices_.zero >= 2 && repeats_ > 1)) && !any_state_;
+  if (!item.forward && (sums || choices_.offload_activations)) {
+    stage.state = backward(number, item, sums);
   } else {
     const Passed passed = item.forward
                               ? Passed{chunk.forward, chunk.forward_s, chunk.forward_transfer_s}
@@ -117,7 +118,7 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   if (gathers_once() && !any_state_ && item.forward && item.microbatch == 0) {
     wait_for_weights(number, item);
   }
-  if (choices_.offload_activations) wait_for_copies(stage, item, before[kCompute]);
+  if (choices_.offload_activations) note_copies(stage, item, before[kCompute]);
   send(number, item);
 }
 
@@ -155,7 +156,11 @@ LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
   LaneTimes after = (item.forward ? chunk.forward : chunk.backward)(start);
   // Kernels are slowed by those that follow.
   after[kCompute] += (prices.gathers - prices.most) * stages_[number].loss;
-  after[kCompute] = std::max(after[kCompute], state[kCompute] + prices.gathers);
+  // All that is gathered and all that the entry's kernels wait for lies between its ends.
+  PortLoad ports = item.forward ? chunk.forward_ports : chunk.backward_ports;
+  ports.add(prices.ports);
+  after[kCompute] =
+      std::max(after[kCompute], state[kCompute] + std::max(prices.gathers, ports.most()));
   return after;
 }
 
@@ -172,7 +177,7 @@ void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
     stage.updated += bounds_.state_price(KernelKind::AdamW, choices_,
                                          owned(buckets[b].elements, buckets[b].routed));
     double& gathered = stage.gathered[buckets[b].routed ? 1 : 0];
-    gathered = std::max(gathered, stage.updated) + prices.buckets[b].gather;
+    gathered = std::max(gathered, stage.updated) + prices.buckets[b].gather.seconds;
     end = std::max(end, gathered + buckets[b].forward_left_s);
   }
   stage.state[kCompute] = std::max(stage.state[kCompute], end);
@@ -182,18 +187,13 @@ void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
   }
 }
 
-// A backward that follows its own forward: all that went to the host has come back one after the
-// other, what went last first.
-void StagePlay::wait_for_copies(Stage& stage, const PipelineItem& item, double start) {
-  if (item.forward) {
-    stage.forward = item;
-    stage.forward_start = start;
-    return;
-  }
-  if (stage.forward.chunk != item.chunk || stage.forward.microbatch != item.microbatch) return;
-  const double copy = copy_s(work_.kind_of(static_cast<std::size_t>(item.chunk)));
-  const double back = stage.forward_start + 2 * copy;
-  stage.state[kCompute] = std::max(stage.state[kCompute], back);
+// What is computed goes to the host, one after the other.
+void StagePlay::note_copies(Stage& stage, const PipelineItem& item, double start) {
+  stage.previous_start = start;
+  if (!item.forward) return;
+  stage.forward = item;
+  const Bytes away = work_.chunk(static_cast<std::size_t>(item.chunk)).away;
+  stage.copied_out = std::max(stage.copied_out, start) + copy_s(away);
 }
 
 void StagePlay::send(std::size_t number, const PipelineItem& item) {
@@ -232,8 +232,8 @@ double StagePlay::step() {
 
 double StagePlay::end_of_step() {
   double summed = 0, lanes = 0, norm = 0, tail = 0;
+  add_tied();
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    add_tied(s);
     const Stage& stage = stages_[s];
     const auto price = [&](KernelKind kind) {
       return bounds_.state_price(kind, choices_, owned(work_.stage(s)));
@@ -241,7 +241,8 @@ double StagePlay::end_of_step() {
     summed = std::max(summed, end_of_stage(stage) + price(KernelKind::NormLargest));
     norm = std::max(norm, price(KernelKind::NormSums));
     const double replicas = replica_lane_s(stage);
-    lanes = std::max({lanes, replicas, stage.done_s + stage.update_s + replicas * stage.loss});
+    const double kernels = stage.done_s + rerun_s(s) + stage.update_s;
+    lanes = std::max({lanes, replicas, ports_s(s), kernels + replicas * stage.loss});
     const bool gathers = choices_.zero == 1 || choices_.zero == 2;
     if (!setting_.engine.repeat) {
       tail = std::max({tail, stage.update_s, gathers ? gathers_s(stage) : 0, state_copy_s(s)});

@@ -35,13 +35,14 @@ class StagePlay {
  private:
   // Of one bucket: its gradients' sum over the replicas, and the gather of its weights.
   struct BucketPrice {
-    double sum = 0, gather = 0;
+    TransferLoad sum = {}, gather = {};
   };
   // Of a kind of chunk in a stage.
   struct ChunkPrices {
     bool known = false;
     std::vector<BucketPrice> buckets;
     double gathers = 0, least = 0, most = 0;  // of layers' weights, in one entry of the order
+    PortLoad ports = {};                      // of these
   };
   // Gradients that are summed over the replicas together.
   struct Sync {
@@ -57,7 +58,8 @@ class StagePlay {
     // When the lanes to and from the neighbours are free, forward and backward.
     double sends[2] = {kNever, kNever}, receives[2] = {kNever, kNever};
     double send_s[2] = {}, receive_s[2] = {};  // of a message
-    double loss = 0;                           // of compute, while replicas transfer
+    PortLoad sent[2] = {};
+    double loss = 0;  // of compute, while replicas transfer
     double update_s = 0;
     // After the last step's norm: when buckets are updated and gathered, as far as they were used.
     double updated = 0, gathered[2] = {};  // the latter by lane
@@ -65,8 +67,10 @@ class StagePlay {
     std::map<std::size_t, Sync> tied;  // by weight
     double scattered = kNever;         // when the last sum of every micro-batch is there
     double summing = kNever;           // until when sums over the replicas are under way
-    PipelineItem forward;              // the last one, and when it started
-    double forward_start = 0;
+    PipelineItem forward;              // the last one
+    double previous_start = kNever;    // of the entry before the one at hand
+    // Until when copies to the host and back are under way.
+    double copied_out = kNever, copied_back = kNever;
     double done_s = 0;  // of kernels
   };
 
@@ -83,14 +87,23 @@ class StagePlay {
   };
   void slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
                  LaneTimes& after) const;
-  void wait_for_copies(Stage& stage, const PipelineItem& item, double start);
+  void note_copies(Stage& stage, const PipelineItem& item, double start);
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
   void wait_for_weights(std::size_t number, const PipelineItem& item);
   void send(std::size_t number, const PipelineItem& item);
   double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);
-  LaneTimes finish_gradients(std::size_t number, const PipelineItem& item);
+  LaneTimes backward(std::size_t number, const PipelineItem& item, bool sums);
+  // What copies to the device hold the entry at hand back for, layer by layer.
+  class CopiesBack;
+  // From when on what was summed is added up, and until when sums are under way.
+  struct Completed {
+    double held = 0, summing = 0;
+  };
+  Completed complete_buckets(std::size_t number, const PipelineItem& item, const BlockBound& block,
+                             const LaneTimes& state, double done, std::int64_t repetition,
+                             std::size_t& next);
   void note_tied(Stage& stage, const BlockBound& block, const LaneTimes& state, double done) const;
-  void add_tied(std::size_t number);
+  void add_tied();
   const ChunkPrices& prices_of(std::size_t number, std::size_t chunk);
   BucketPrice price_of(std::size_t number, std::int64_t elements, bool routed = false);
   double end_of_stage(const Stage& stage) const;
@@ -102,12 +115,17 @@ class StagePlay {
   std::int64_t owned(const StageHolds& stage) const {
     return (stage.elements - stage.routed) / owners() + stage.routed / owners(true);
   }
-  double copy_s(std::size_t kind);
+  double copy_s(Bytes bytes);
   double copy_lane_s(std::size_t number);
   double state_copy_s(std::size_t number);
   void add_updates();
   double gathers_s(const Stage& stage) const;
   double replica_lane_s(const Stage& stage) const;
+  double ports_s(std::size_t number) const;
+  double rerun_s(std::size_t number) const;
+  // How often a bucket is summed and gathered in a step.
+  double sums_of(const Sync& sync) const;
+  double gathers_of(const Sync& sync) const;
   // Experts that replicas share out have their state at fewer of them. Where the state is open, as
   // many as there can be.
   std::int64_t owners(bool routed = false) const {
@@ -136,7 +154,7 @@ class StagePlay {
   const Plan element_plan_;                                         // for what elements are
   const std::vector<std::vector<BoundBucket>>* buckets_ = nullptr;  // by kind of chunk
   std::vector<ChunkPrices> chunk_prices_;                           // by stage, then by kind
-  std::vector<double> copies_;                                      // by kind; below 0: not known
+  std::map<Bytes, double> copies_;                                  // seconds, as far as known
   std::vector<Stage> stages_;
   std::vector<double> messages_;  // when each can be taken, by direction, chunk and micro-batch
 };

@@ -1,20 +1,58 @@
 // What stages do about weights and their state: buckets, sums over replicas, updates, copies.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "planner/bound/stage_play.h"
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
 
-// A backward of a chunk, block by block: buckets are complete on the way. Returns the state after
-// it.
-LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& item) {
+// Copies to the device run one after the other. Those for a layer begin when the backward has come
+// to the layer behind it, those for the last one not before the entry ahead of this one; and what
+// went to the host last comes back first where the entry follows its own forward.
+class StagePlay::CopiesBack {
+ public:
+  CopiesBack(StagePlay& play, Stage& stage, const PipelineItem& item)
+      : play_(play), stage_(stage), came_(stage.previous_start) {
+    // Layers that are rerun together keep less than any by itself.
+    const RecomputeChoice& recompute = play.choices_.recompute;
+    copies_ = play.choices_.offload_activations &&
+              (recompute.kind != Recompute::Uniform || recompute.layers == 1);
+    if (!copies_) return;
+    const bool own =
+        stage.forward.chunk == item.chunk && stage.forward.microbatch == item.microbatch;
+    if (own) stage.copied_back = std::max(stage.copied_back, stage.copied_out);
+    stays_ = play.work_.chunk(static_cast<std::size_t>(item.chunk)).turns;
+  }
+
+  // When the backward of a layer is over at the earliest, that computing has come to.
+  double held(const BlockBound& block, double comes) {
+    if (!copies_ || !block.layer) return kNever;
+    const bool stays = std::exchange(stays_, false);
+    const double came = std::exchange(came_, comes);
+    if (stays) return kNever;
+    stage_.copied_back = std::max(stage_.copied_back, came) + play_.copy_s(block.back);
+    return stage_.copied_back + block.after_back_s;
+  }
+
+ private:
+  StagePlay& play_;
+  Stage& stage_;
+  double came_;  // computing, to the layer behind
+  bool copies_ = false;
+  bool stays_ = false;  // what the last layer keeps
+};
+
+// A backward of a chunk, block by block: on the way buckets are complete, if it sums gradients.
+// Returns the state after it.
+LaneTimes StagePlay::backward(std::size_t number, const PipelineItem& item, bool sums) {
   Stage& stage = stages_[number];
   const auto index = static_cast<std::size_t>(item.chunk);
   const ChunkWork& chunk = work_.chunk(index);
-  const std::vector<BoundBucket>& buckets = (*buckets_)[work_.kind_of(index)];
-  const ChunkPrices& prices = prices_of(number, index);
+  CopiesBack copies(*this, stage, item);
   LaneTimes state = stage.state;
   double done = stage.done_s;
   std::size_t next = 0;
@@ -22,35 +60,55 @@ LaneTimes StagePlay::finish_gradients(std::size_t number, const PipelineItem& it
   for (std::size_t r = chunk.runs.size(); r-- > 0;) {
     const BlockBound& block = work_.block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
-      double held = kNever, completed = stage.summing;
-      for (; next < buckets.size() && buckets[next].repetition == repetition; ++next) {
-        const BlockWeight& weight = block.weights[buckets[next].weight];
-        const Sync sync{.ready = at(weight.complete, state),
-                        .done_s = done + weight.compute_before_s,
-                        .elements = buckets[next].elements,
-                        .of_layers = buckets[next].of_layers,
-                        .routed = buckets[next].routed,
-                        .price = prices.buckets[next]};
-        if (item.last) stage.syncs.push_back(sync);
-        if (sync.routed) continue;
-        completed = std::max(completed, sync.ready) + sync.price.sum;
-        if (choices_.zero < 2 || !choices_.overlap) continue;
-        // What is scattered is added to the own part when the next bucket is complete.
-        held = std::max(held, stage.scattered + block.backward.compute_s - weight.compute_before_s);
-        stage.scattered = std::max(stage.scattered, sync.ready) + sync.price.sum;
+      double held = copies.held(block, state[kCompute]), summing = stage.summing;
+      if (sums) {
+        const Completed completed =
+            complete_buckets(number, item, block, state, done, repetition, next);
+        held = std::max(held, completed.held);
+        summing = completed.summing;
+        if (item.last) note_tied(stage, block, state, done);
       }
-      if (item.last) note_tied(stage, block, state, done);
       const LaneTimes before = state;
       const BlockWork& work = block.backward;
       state = work.advance(before);
       slow_down(stage, {work.advance, work.compute_s, work.transfer_s}, before, state);
       state[kCompute] = std::max(state[kCompute], held);
       // What the block's own buckets slow of it is not looked at.
-      stage.summing = completed;
+      stage.summing = summing;
       done += block.backward.compute_s;
     }
   }
   return state;
+}
+
+// Those that a repetition of a block's backward completes, from the state before it.
+StagePlay::Completed StagePlay::complete_buckets(std::size_t number, const PipelineItem& item,
+                                                 const BlockBound& block, const LaneTimes& state,
+                                                 double done, std::int64_t repetition,
+                                                 std::size_t& next) {
+  Stage& stage = stages_[number];
+  const auto index = static_cast<std::size_t>(item.chunk);
+  const std::vector<BoundBucket>& buckets = (*buckets_)[work_.kind_of(index)];
+  const ChunkPrices& prices = prices_of(number, index);
+  Completed completed{.held = kNever, .summing = stage.summing};
+  for (; next < buckets.size() && buckets[next].repetition == repetition; ++next) {
+    const BlockWeight& weight = block.weights[buckets[next].weight];
+    const Sync sync{.ready = at(weight.complete, state),
+                    .done_s = done + weight.compute_before_s,
+                    .elements = buckets[next].elements,
+                    .of_layers = buckets[next].of_layers,
+                    .routed = buckets[next].routed,
+                    .price = prices.buckets[next]};
+    if (item.last) stage.syncs.push_back(sync);
+    if (sync.routed) continue;
+    completed.summing = std::max(completed.summing, sync.ready) + sync.price.sum.seconds;
+    if (choices_.zero < 2 || !choices_.overlap) continue;
+    // What is scattered is added to the own part when the next bucket is complete.
+    completed.held = std::max(completed.held,
+                              stage.scattered + block.backward.compute_s - weight.compute_before_s);
+    stage.scattered = std::max(stage.scattered, sync.ready) + sync.price.sum.seconds;
+  }
+  return completed;
 }
 
 void StagePlay::note_tied(Stage& stage, const BlockBound& block, const LaneTimes& state,
@@ -94,10 +152,12 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
         prices.buckets.emplace_back(price_of(number, bucket.elements, bucket.routed));
     // An embedding is not read in the backward.
     if (!bucket.of_layers) continue;
-    prices.least = any ? std::min(prices.least, price.gather) : price.gather;
+    const double gather = price.gather.seconds;
+    prices.least = any ? std::min(prices.least, gather) : gather;
     any = true;
-    most[bucket.routed] = std::max(most[bucket.routed], price.gather);
-    gathers[bucket.routed] += price.gather;
+    most[bucket.routed] = std::max(most[bucket.routed], gather);
+    gathers[bucket.routed] += gather;
+    prices.ports.add(price.gather.ports);
   }
   const std::size_t longer = gathers[1] > gathers[0] ? 1 : 0;
   prices.gathers = gathers[longer];
@@ -105,15 +165,31 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
   return prices;
 }
 
-void StagePlay::add_tied(std::size_t number) {
-  Stage& stage = stages_[number];
-  for (auto& [weight, sync] : stage.tied) {
-    if (sync.ready == kNotSent) {
-      sync.ready = stage.state[kCompute];
-      sync.done_s = stage.done_s;
+// Gradients of a weight that a device has from several ops are added, then those of all stages that
+// have it, then those of replicas.
+void StagePlay::add_tied() {
+  std::map<std::size_t, std::vector<std::int64_t>> holders;  // stages, by weight
+  std::map<std::size_t, double> ready;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    Stage& stage = stages_[s];
+    for (auto& [weight, sync] : stage.tied) {
+      if (sync.ready == kNotSent) {
+        sync.ready =
+            stage.state[kCompute] + bounds_.state_price(KernelKind::Sum, choices_, sync.elements);
+      }
+      holders[weight].push_back(static_cast<std::int64_t>(s));
+      double& latest = ready.try_emplace(weight, sync.ready).first->second;
+      latest = std::max(latest, sync.ready);
     }
-    sync.price = price_of(number, sync.elements);
-    stage.syncs.push_back(sync);
+  }
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    for (auto& [weight, sync] : stages_[s].tied) {
+      const double sum = bounds_.tied_price(prices_, choices_, holders[weight], sync.elements);
+      sync.ready = ready[weight] + sum;
+      sync.done_s = stages_[s].done_s;
+      sync.price = price_of(s, sync.elements);
+      stages_[s].syncs.push_back(sync);
+    }
   }
 }
 
@@ -123,12 +199,17 @@ double StagePlay::end_of_stage(const Stage& stage) const {
   double end = stage.state[kCompute], left = 0;
   for (const Sync& sync : stage.syncs) {
     double& lane = lanes[sync.routed];
-    lane = std::max(lane, sync.ready) + sync.price.sum;
+    lane = std::max(lane, sync.ready) + sync.price.sum.seconds;
   }
-  // The norm waits for all of them, and kernels are slowed until then.
+  // The norm waits for all of them, and kernels are slowed until then. They share links.
+  PortLoad ports;
+  double ready = kNotSent;
   for (std::size_t i = stage.syncs.size(); i-- > 0;) {
     const Sync& sync = stage.syncs[i];
-    if (!sync.routed) left += sync.price.sum * stage.loss;
+    ports.add(sync.price.sum.ports);
+    ready = std::min(ready, sync.ready);
+    end = std::max(end, ready + ports.most());
+    if (!sync.routed) left += sync.price.sum.seconds * stage.loss;
     end = std::max(end, sync.ready + (stage.done_s - sync.done_s) + left);
   }
   return std::max({lanes[0], lanes[1], end});
@@ -154,23 +235,55 @@ void StagePlay::add_updates() {
 // Of all weights, after their update.
 double StagePlay::gathers_s(const Stage& stage) const {
   std::array<double, 2> lanes = {};
-  for (const Sync& sync : stage.syncs) lanes[sync.routed] += sync.price.gather;
+  for (const Sync& sync : stage.syncs) lanes[sync.routed] += sync.price.gather.seconds;
   return std::max(lanes[0], lanes[1]);
+}
+
+// A tied weight's gradients are whole until the end.
+double StagePlay::sums_of(const Sync& sync) const {
+  return choices_.zero >= 2 && !sync.tied ? static_cast<double>(microbatches_) : 1;
+}
+
+// An embedding is not read in the backward.
+double StagePlay::gathers_of(const Sync& sync) const {
+  return gathers_again() ? static_cast<double>(microbatches_) * (sync.of_layers ? 2 : 1) : 1;
 }
 
 // What the busier of the lanes between replicas has to do in a step.
 double StagePlay::replica_lane_s(const Stage& stage) const {
   std::array<double, 2> lanes = {};
-  const auto microbatches = static_cast<double>(microbatches_);
   for (const Sync& sync : stage.syncs) {
-    double& sums = lanes[sync.routed];
-    // A tied weight's gradients are whole until the end.
-    sums += sync.price.sum * (choices_.zero >= 2 && !sync.tied ? microbatches : 1);
-    // An embedding is not read in the backward.
-    const double gathers = gathers_again() ? microbatches * (sync.of_layers ? 2 : 1) : 1;
-    sums += gathers * sync.price.gather;
+    lanes[sync.routed] += sums_of(sync) * sync.price.sum.seconds;
+    lanes[sync.routed] += gathers_of(sync) * sync.price.gather.seconds;
   }
   return std::max(lanes[0], lanes[1]);
+}
+
+// What all transfers of a device take of its ways out in a step.
+double StagePlay::ports_s(std::size_t number) const {
+  const Stage& stage = stages_[number];
+  PortLoad ports;
+  for (const Sync& sync : stage.syncs) {
+    ports.add(sync.price.sum.ports, sums_of(sync));
+    ports.add(sync.price.gather.ports, gathers_of(sync));
+  }
+  const auto microbatches = static_cast<double>(microbatches_);
+  for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
+    ports.add(work_.chunk(c).forward_ports, microbatches);
+    ports.add(work_.chunk(c).backward_ports, microbatches);
+    if (work_.chunk(c).sends) ports.add(stage.sent[0], microbatches);
+    if (work_.chunk(c).receives) ports.add(stage.sent[1], microbatches);
+  }
+  return ports.most();
+}
+
+// Of kernels that rerun layers together.
+double StagePlay::rerun_s(std::size_t number) const {
+  double seconds = 0;
+  for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
+    seconds += static_cast<double>(microbatches_) * work_.chunk(c).rerun_s;
+  }
+  return seconds;
 }
 
 double StagePlay::copies_s() {
@@ -179,10 +292,11 @@ double StagePlay::copies_s() {
   return most;
 }
 
-// Of a chunk's activations, one way.
-double StagePlay::copy_s(std::size_t kind) {
-  if (copies_[kind] < 0) copies_[kind] = bounds_.copy_price(choices_, work_.kind(kind).away);
-  return copies_[kind];
+// To the host, or back.
+double StagePlay::copy_s(Bytes bytes) {
+  const auto [entry, added] = copies_.try_emplace(bytes);
+  if (added) entry->second = bounds_.copy_price(choices_, bytes);
+  return entry->second;
 }
 
 // What goes to the host for the backward, and comes back; the last layer's may stay.
@@ -190,7 +304,7 @@ double StagePlay::copy_lane_s(std::size_t number) {
   double seconds = state_copy_s(number);
   if (!choices_.offload_activations) return seconds;
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
-    seconds += static_cast<double>(microbatches_) * copy_s(work_.kind_of(c));
+    seconds += static_cast<double>(microbatches_) * copy_s(work_.chunk(c).away);
   }
   return seconds;
 }
@@ -198,7 +312,7 @@ double StagePlay::copy_lane_s(std::size_t number) {
 // Moments and master weights, one way.
 double StagePlay::state_copy_s(std::size_t number) {
   if (!choices_.offload_optimizer) return 0;
-  return bounds_.copy_price(choices_, optimizer_bytes(element_plan_, owned(work_.stage(number))));
+  return copy_s(optimizer_bytes(element_plan_, owned(work_.stage(number))));
 }
 
 }  // namespace meshwright

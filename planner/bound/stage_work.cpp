@@ -75,6 +75,18 @@ void StageWork::add_times(ChunkWork& chunk) const {
     chunk.backward_s += static_cast<double>(back.count) * backward.compute_s;
     chunk.forward_transfer_s += static_cast<double>(ahead.count) * forward.transfer_s;
     chunk.backward_transfer_s += static_cast<double>(back.count) * backward.transfer_s;
+    chunk.forward_ports.add(forward.ports, static_cast<double>(ahead.count));
+    chunk.backward_ports.add(backward.ports, static_cast<double>(back.count));
+  }
+}
+
+void StageWork::rerun_together(const BlockBounds& one_by_one) {
+  for (ChunkWork& chunk : kinds_) {
+    for (const BlockRun& run : chunk.runs) {
+      const double again = one_by_one.blocks[run.block].backward.compute_s -
+                           plain_.blocks[run.block].backward.compute_s;
+      chunk.rerun_s += static_cast<double>(run.count) * again;
+    }
   }
 }
 

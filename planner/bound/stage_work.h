@@ -37,7 +37,9 @@ struct ChunkWork {
   bool turns = false;
   MaxPlus forward = MaxPlus::unit(), backward = MaxPlus::unit();
   double forward_s = 0, backward_s = 0;  // of kernels
+  double rerun_s = 0;                    // of kernels that rerun layers together
   double forward_transfer_s = 0, backward_transfer_s = 0;
+  PortLoad forward_ports = {}, backward_ports = {};
   // Of a micro-batch: what is kept, and the most that is there besides what others keep.
   Bytes kept;
   Peaks forward_peak, backward_peak;
@@ -79,6 +81,8 @@ class StageWork {
     return (run.recomputes ? costs_ : plain_).blocks[run.block];
   }
   Bytes message() const { return costs_.message; }
+  // Layers are rerun as these are, but several before any backward of them.
+  void rerun_together(const BlockBounds& one_by_one);
   // By kind of chunk, as lowering cuts them.
   const std::vector<std::vector<BoundBucket>>& buckets(Bytes most, Bytes element);
 

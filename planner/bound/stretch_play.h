@@ -33,6 +33,7 @@ class PricedProgram {
     for (const Task& task : program_.tasks) {
       double seconds = 0, slows = 1;
       std::int64_t launches = 1;
+      PortLoad ports;
       if (task.kind == TaskKind::Kernel) {
         const Price price =
             setting.costs->kernel(program_.kernel(task), plan.precision, program_.device);
@@ -41,6 +42,9 @@ class PricedProgram {
       } else {
         const Transfer& transfer = program_.transfer(task);
         seconds = setting.costs->transfer(transfer, plan.precision).time.value();
+        if (setting.engine.share_links) {
+          ports = port_load(links, transfer, plan.precision, program_.device, Seconds(seconds));
+        }
         if (!is_pair(transfer.kind)) {
           slows = links.inside_domain(transfer.group) ? setting.engine.slow_down_inside_node
                                                       : setting.engine.slow_down_across_nodes;
@@ -49,6 +53,7 @@ class PricedProgram {
       seconds_.push_back(seconds);
       lost_.push_back(seconds * (1 - 1 / slows));
       launches_.push_back(launches);
+      ports_.push_back(ports);
     }
   }
 
@@ -62,6 +67,7 @@ class PricedProgram {
   // Of the compute lane, while it runs.
   double lost(std::size_t task) const { return lost_[task]; }
   std::int64_t launches(std::size_t task) const { return launches_[task]; }
+  const PortLoad& ports(std::size_t task) const { return ports_[task]; }
   double dispatch() const { return dispatch_; }
   bool computes(std::size_t task) const { return program_.tasks[task].lane == LaneId(0); }
 
@@ -71,6 +77,7 @@ class PricedProgram {
   const double dispatch_;
   std::vector<double> seconds_, lost_;  // by task
   std::vector<std::int64_t> launches_;
+  std::vector<PortLoad> ports_;
 };
 
 // Plays stretches of a program from any state: what each task's finish is, as a row over the state
@@ -111,6 +118,7 @@ class StretchPlay {
     raise(work.advance.rows[kHost], moment_of(kHost),
           static_cast<double>(work.launches) * priced_.dispatch());
     work.advance.rows[kBoundary] = boundary_row();
+    work.ports = waited_ports();
     return work;
   }
 
@@ -129,6 +137,24 @@ class StretchPlay {
     if (lanes_[lane]) return finish(*lanes_[lane]);
     const auto index = state_of(lane);
     return index ? moment_of(*index) : never();
+  }
+
+  // Of transfers that are over when the last kernel is.
+  PortLoad waited_ports() const {
+    PortLoad ports;
+    std::vector<bool> waited(lanes_.size(), false);  // by lane: for a task from here on
+    std::vector<bool> is_waited_for(finish_.size(), false);
+    for (const std::size_t k : kernels_) {
+      for (const TaskId wait : program_.waits_of(program_.tasks[k])) {
+        if (contains(wait.index())) is_waited_for[wait.index() - stretch_.first] = true;
+      }
+    }
+    for (std::size_t t = stretch_.end; t-- > stretch_.first;) {
+      const std::size_t lane = program_.tasks[t].lane.index();
+      waited[lane] = waited[lane] || is_waited_for[t - stretch_.first];
+      if (waited[lane]) ports.add(priced_.ports(t));
+    }
+    return ports;
   }
 
   // The task of this direction that was the last to write, before a cut, what is read behind it.

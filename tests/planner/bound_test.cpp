@@ -103,6 +103,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   }
   std::ranges::sort(tightness);
   std::ranges::sort(memory);
+  // Bounds that say little prove little. Few plans may be unlucky.
+  CHECK(tightness[tightness.size() / 2] > (is_full() ? 0.98 : 0.95));
   WARN(fmt::format("bound / step: median {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
                    tightness[tightness.size() / 2], tightness[tightness.size() / 20],
                    memory[memory.size() / 2]));

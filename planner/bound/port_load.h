@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "costmodel/kernel/transfer.h"
+#include "costmodel/price/link_use.h"
+
+namespace meshwright {
+
+// What transfers take of a device's ways out, by level, as seconds of all that each can carry.
+// However transfers share a way out, those that lie between two moments take no more of it than
+// there is from the one to the other.
+class PortLoad {
+ public:
+  void add(const PortLoad& other, double times = 1) {
+    for (std::size_t i = 0; i < kLevels; ++i) seconds_[i] += other.seconds_[i] * times;
+  }
+  void add(std::size_t level, double seconds) {
+    if (level < kLevels) seconds_[level] += seconds;
+  }
+  // Of the way that is taken most.
+  double most() const { return *std::ranges::max_element(seconds_); }
+
+ private:
+  static constexpr std::size_t kLevels = 4;  // others are left out
+  std::array<double, kLevels> seconds_ = {};
+};
+
+// What a transfer takes by itself, and of the ways out of a device.
+struct TransferLoad {
+  double seconds = 0;
+  PortLoad ports = {};
+};
+
+// Of a transfer that takes so long alone.
+PortLoad port_load(const LinkMap& links, const Transfer& transfer, Precision precision,
+                   DeviceId device, Seconds alone);
+
+}  // namespace meshwright
