@@ -18,14 +18,28 @@ MemoryCurve::MemoryCurve(std::span<const MemorySample> samples) : samples_(sampl
   }
 }
 
+// Samples up to a time, of which at least so many are known to be: the end is mostly near them.
+std::size_t MemoryCurve::count_until(double time, std::size_t known) const {
+  const auto is_before = [&](std::size_t i) { return samples_[i].time <= Seconds(time); };
+  std::size_t step = 1;
+  while (known + step <= samples_.size() && is_before(known + step - 1)) step *= 2;
+  const auto first = samples_.begin() + static_cast<std::ptrdiff_t>(known + step / 2);
+  const auto last =
+      samples_.begin() + static_cast<std::ptrdiff_t>(std::min(known + step, samples_.size()));
+  return static_cast<std::size_t>(
+      std::ranges::upper_bound(first, last, Seconds(time), {}, &MemorySample::time) -
+      samples_.begin());
+}
+
 const MemorySample& MemoryCurve::fullest(double from, double to) const {
-  const auto after = [&](double time) {
-    return static_cast<std::size_t>(
-        std::ranges::upper_bound(samples_, Seconds(time), {}, &MemorySample::time) -
-        samples_.begin());
-  };
-  const std::size_t first = std::max<std::size_t>(after(from), 1) - 1;
-  const std::size_t end = std::max(after(to), first + 1);
+  std::size_t place = 0;
+  return fullest_after(place, from, to);
+}
+
+const MemorySample& MemoryCurve::fullest_after(std::size_t& place, double from, double to) const {
+  place = count_until(from, place);
+  const std::size_t first = std::max<std::size_t>(place, 1) - 1;
+  const std::size_t end = std::max(count_until(to, place), first + 1);
   std::size_t best = first;
   for (std::size_t i = first; i < end;) {
     if (i % kBlock == 0 && i + kBlock <= end) {

@@ -20,9 +20,13 @@ class MemoryCurve {
   // What is held at the fullest moment from `from` to `to` (seconds), what was there before `from`
   // included.
   const MemorySample& fullest(double from, double to) const;
+  // The same for stretches of time in their order: `place`, at first 0, is where the last one
+  // ended.
+  const MemorySample& fullest_after(std::size_t& place, double from, double to) const;
   const MemorySample& peak() const { return samples_[peak_]; }
 
  private:
+  std::size_t count_until(double time, std::size_t known) const;
   std::size_t fuller(std::size_t a, std::size_t b) const { return totals_[b] > totals_[a] ? b : a; }
 
   std::span<const MemorySample> samples_;

@@ -88,11 +88,12 @@ std::vector<MemoryView::Heights> MemoryView::heights(int columns, double scale) 
   const double step = session_.detail()->prediction.timeline.step.value();
   const auto below = static_cast<double>(besides().value());
   std::vector<Heights> result(static_cast<std::size_t>(columns));
+  std::size_t place = 0;
   for (int x = 0; x < columns; ++x) {
     const double from = static_cast<double>(axis.time_at(x, columns)) / 1e9;
     const double to = static_cast<double>(axis.time_at(x + 1, columns)) / 1e9;
     if (from >= step) break;
-    const MemorySample& sample = curve_.fullest(from, std::min(to, step));
+    const MemorySample& sample = curve_.fullest_after(place, from, std::min(to, step));
     double bytes = below;
     for (std::size_t i = 0; i <= kComponents; ++i) {
       if (i > 0) bytes += static_cast<double>(sample.bytes[i - 1].value());
