@@ -15,6 +15,8 @@
 // processor run it thread by thread.
 namespace meshwright::cuda {
 
+// Of a block. Kernels say that one block is enough for a multiprocessor: otherwise the compiler
+// keeps room for more, and puts what then has no register into memory.
 inline constexpr int kThreads = 256;
 inline constexpr int kWarp = 32;
 inline constexpr int kWarps = kThreads / kWarp;
@@ -63,7 +65,7 @@ struct BlockTeam {
 };
 
 template <class Work>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     run_elements(std::int64_t count, MESHWRIGHT_CONSTANT Work work) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -72,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Work>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     run_rows(std::int64_t count, MESHWRIGHT_CONSTANT Work work) {
   BlockTeam team;
   for (std::int64_t row = blockIdx.x; row < count; row += gridDim.x) work(team, row);
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // A warp has neighbouring columns; the warps of a block share the rows.
 template <class Work>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     run_columns(std::int64_t count, MESHWRIGHT_CONSTANT Work work) {
   using Sums = typename Work::Sums;
   __shared__ Sums parts[kWarps][kWarp];
@@ -108,7 +110,7 @@ __device__ void add_states(State& state) {
 }
 
 template <class Work>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     reduce_blocks(std::int64_t count, MESHWRIGHT_CONSTANT Work work, typename Work::State* blocks) {
   auto state = work.begin();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
@@ -120,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Work>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     reduce_rest(int blocks, MESHWRIGHT_CONSTANT Work work, const typename Work::State* states) {
   auto state = work.begin();
   for (int i = threadIdx.x; i < blocks; i += kThreads) state.add(states[i]);

@@ -2,8 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/bad_files.h"
 #include "tests/cli/run_program.h"
 #include "tests/test_scale.h"
 
@@ -63,6 +65,37 @@ TEST_CASE("training by `run --device cuda` gives the losses of processors") {
       CHECK(found[i].get<double>() == Approx(expected[i].get<double>()).epsilon(1e-10));
     }
   }
+}
+
+TEST_CASE("`run --device cuda` traces every task of a step, by graphs too") {
+  const std::string command =
+      "run --model gpt2-tiny --plan dp=2,zero=1 --precision fp64 --global-batch 4 --seq 16 --steps "
+      "3 "
+      "--json --device cuda";
+  std::vector<std::size_t> counts;
+  for (const char* graphs : {"", " --cuda-graphs"}) {
+    CAPTURE(graphs);
+    const TemporaryFolder folder;
+    const auto file = folder.path() / "trace.json";
+    const ProgramOutput run = run_beside_standin("devices=2 seed=9 guarded=0",
+                                                 command + graphs + " --trace " + file.string());
+    CAPTURE(run.err);
+    REQUIRE(run.exit_code == 0);
+    const auto result = nlohmann::json::parse(run.out);
+    CHECK(result.at("beside_bytes") > 0);
+    CHECK(result.at("measured").at("step_s") > 0);
+    std::ifstream stream(file);
+    const auto trace = nlohmann::json::parse(stream);
+    std::size_t tasks = 0;
+    for (const auto& event : trace.at("traceEvents")) {
+      if (event.at("ph") != "X") continue;
+      ++tasks;
+      CHECK(event.at("dur") >= 0);
+    }
+    counts.push_back(tasks);
+  }
+  CHECK(counts[0] > 100);
+  CHECK(counts[0] == counts[1]);
 }
 
 }  // namespace meshwright::standin
