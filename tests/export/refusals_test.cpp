@@ -335,6 +335,9 @@ TEST_CASE("what a short form leaves out is what the target does") {
         carried_form(target, text, defaults_of(target, Precision::BF16), bench.setting);
     CAPTURE(target.name, to_text(choices));
     CHECK(refused_fields(target, choices, bench.setting).empty());
+    const PlanChoices plain =
+        carried_form(target, "dp=16", defaults_of(target, Precision::BF16), bench.setting);
+    CHECK(refused_fields(target, plain, bench.setting).empty());
     // What it says stays, also where the target does otherwise.
     const PlanChoices said = carried_form(target, text + ",bucket=3MB,gradients=fp32",
                                           defaults_of(target, Precision::BF16), bench.setting);
