@@ -22,8 +22,9 @@ inline bool is_before(const Node& a, const Node& b) {
   if (devices_a != devices_b) return devices_a < devices_b;
   // Numbers first: texts take long to write.
   const auto numbers = [](const PlanChoices& c) {
-    return std::tuple(c.dp, c.tp, c.pp, c.cp, c.microbatch, c.virtual_stages, c.zero,
-                      c.bucket.value());
+    return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.microbatch, c.sequence_parallel, c.schedule,
+                      c.virtual_stages, c.zero, c.recompute.kind, c.recompute.dropped.size(),
+                      c.offload_activations, c.offload_optimizer, c.bucket.value());
   };
   if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) < numbers(b.choices);
   return to_text(a.choices) < to_text(b.choices);
@@ -56,6 +57,12 @@ class NodeQueue {
     Entry entry = std::move(heap_.back());
     heap_.pop_back();
     return entry;
+  }
+  std::size_t size() const { return heap_.size(); }
+  // Lets go of those that were taken.
+  void clean() {
+    std::erase_if(heap_, [](const Entry& entry) { return entry.open->taken; });
+    std::ranges::make_heap(heap_, is_later);
   }
   // That were not taken, in any order.
   std::vector<Entry> plans() const {
@@ -145,9 +152,14 @@ class OpenSets {
     const auto *sure = sure_.by_cost.top(), *doubtful = doubtful_.by_cost.top();
     return !doubtful || (sure && sure->number <= doubtful->number) ? sure_ : doubtful_;
   }
-  static Node take(const std::shared_ptr<OpenNode>& open) {
+  Node take(const std::shared_ptr<OpenNode>& open) {
     open->taken = true;
-    return open->node;  // others in the queues are still compared with it
+    Node node = open->node;  // others in the queues are still compared with it
+    if (2 * ++taken_ > by_expected_.size()) {
+      taken_ = 0;
+      by_expected_.clean();
+    }
+    return node;
   }
   // Of which less is expected; what is may have changed since. Null: there is none.
   std::shared_ptr<OpenNode> promising_of(double promising) {
@@ -165,6 +177,7 @@ class OpenSets {
   const Expectation& expectation_;
   Group sure_, doubtful_;
   NodeQueue by_expected_;     // sure ones
+  std::size_t taken_ = 0;     // since that one was cleaned
   std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best
 };
 
