@@ -105,26 +105,35 @@ std::vector<MemoryView::Heights> MemoryView::heights(int columns, double scale) 
 }
 
 // Line by line from below, as pixels lie in memory.
-void MemoryView::paint_areas(QPainter& painter, const Theme& colors) const {
+void MemoryView::paint_areas(QPainter& painter, const Theme& colors) {
   const QRect area = plot();
   const double scale = devicePixelRatioF();
-  QImage image(area.size() * scale, QImage::Format_ARGB32_Premultiplied);
-  image.setDevicePixelRatio(scale);
-  image.fill(Qt::transparent);
-  const std::vector<Heights> tops = heights(image.width(), scale);
+  const QSize size = area.size() * scale;
+  if (areas_.size() != size) areas_ = QImage(size, QImage::Format_ARGB32_Premultiplied);
+  areas_.setDevicePixelRatio(scale);
+  const std::vector<Heights> tops = heights(size.width(), scale);
   std::array<QRgb, kComponents + 2> shades{};  // of each height, and nothing above
   for (std::size_t i = 0; i <= kComponents; ++i) {
     shades[i] = colors.memory[i == 0 ? kComponents : i - 1].rgb();
   }
-  std::vector<std::uint8_t> reached(tops.size());  // the height that a column is in
-  for (int line = 0; line < image.height(); ++line) {
-    auto* pixels = reinterpret_cast<QRgb*>(image.scanLine(image.height() - 1 - line));
-    for (std::size_t x = 0; x < tops.size(); ++x) {
+  // Of each column: the height that it is in, where that ends, and its colour. Most lines are as
+  // the one below, which is quickly seen and copied.
+  std::vector<std::uint8_t> reached(tops.size());
+  std::vector<int> ends(tops.size());
+  std::vector<QRgb> colours(tops.size(), shades[0]);
+  for (std::size_t x = 0; x < tops.size(); ++x) ends[x] = tops[x][0];
+  for (int line = 0; line < size.height(); ++line) {
+    int first_end = size.height();
+    for (const int end : ends) first_end = std::min(first_end, end);
+    for (std::size_t x = 0; first_end <= line && x < tops.size(); ++x) {
+      if (ends[x] > line) continue;
       while (reached[x] <= kComponents && tops[x][reached[x]] <= line) ++reached[x];
-      pixels[x] = shades[reached[x]];
+      ends[x] = reached[x] <= kComponents ? tops[x][reached[x]] : size.height();
+      colours[x] = shades[reached[x]];
     }
+    std::ranges::copy(colours, reinterpret_cast<QRgb*>(areas_.scanLine(size.height() - 1 - line)));
   }
-  painter.drawImage(area.topLeft(), image);
+  painter.drawImage(area.topLeft(), areas_);
 }
 
 void MemoryView::paint_limit(QPainter& painter, const Theme& colors) const {

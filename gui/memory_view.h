@@ -1,5 +1,6 @@
 #pragma once
 
+#include <QImage>
 #include <QWidget>
 #include <array>
 #include <vector>
@@ -32,12 +33,13 @@ class MemoryView : public QWidget {
   double y_of(double bytes) const;
   std::vector<Heights> heights(int columns, double scale) const;
   void paint_axes(QPainter& painter, const Theme& colors) const;
-  void paint_areas(QPainter& painter, const Theme& colors) const;
+  void paint_areas(QPainter& painter, const Theme& colors);
   void paint_limit(QPainter& painter, const Theme& colors) const;
   void paint_legend(QPainter& painter, const Theme& colors) const;
 
   GuiSession& session_;
   MemoryCurve curve_;
+  QImage areas_;    // what is held over time, as last painted
   double top_ = 1;  // bytes at the upper edge
 };
 
