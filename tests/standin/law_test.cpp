@@ -91,7 +91,7 @@ namespace {
 // What a run says that has a call fail. Empty: it does not notice.
 std::string message_of_failure(const SmallRun& run, const Failure& failure) {
   try {
-    run.on_gpus({.devices = 4, .seed = 2, .patience_s = 10, .failure = failure});
+    run.on_gpus({.devices = 4, .seed = 2, .patience_s = 4, .failure = failure});
   } catch (const std::exception& error) {
     return error.what();
   }
