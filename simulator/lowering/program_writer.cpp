@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
+#include <span>
 
 #include "costmodel/kernel/operand_use.h"
 
@@ -28,25 +30,33 @@ class OperandUses {
   explicit OperandUses(const Program& program) {
     for (const Kernel& kernel : program.kernels)
       add(TaskKind::Kernel, kernel, kernel.operands.size());
-    for (const Transfer& transfer : program.transfers) add(TaskKind::Transfer, transfer, 2);
+    // Rows that are counted have their counts besides.
+    for (const Transfer& transfer : program.transfers) {
+      add(TaskKind::Transfer, transfer, transfer.rows ? 3 : 2);
+    }
     for (const HostCopy& copy : program.copies) add(TaskKind::Copy, copy, 2);
   }
 
-  // One for each operand.
-  const OperandUse* of(const Task& task) const {
-    return uses_.data() + first_[static_cast<std::size_t>(task.kind)][task.what];
+  // One for each of so many operands.
+  std::span<const OperandUse> of(const Task& task, std::size_t operands) const {
+    const auto [first, count] = known_[static_cast<std::size_t>(task.kind)][task.what];
+    assert(operands <= count);
+    return {uses_.data() + first, operands};
   }
 
  private:
   template <class Work>
   void add(TaskKind kind, const Work& work, std::size_t operands) {
-    first_[static_cast<std::size_t>(kind)].push_back(uses_.size());
+    known_[static_cast<std::size_t>(kind)].push_back({uses_.size(), operands});
     for (std::size_t o = 0; o < operands; ++o) {
       uses_.push_back({reads_operand(work, o), writes_operand(work, o)});
     }
   }
 
-  std::array<std::vector<std::size_t>, kTaskKinds> first_;  // by kind and what it does: of `uses_`
+  struct Range {
+    std::size_t first, count;
+  };
+  std::array<std::vector<Range>, kTaskKinds> known_;  // by kind and what it does: of `uses_`
   std::vector<OperandUse> uses_;
 };
 
@@ -64,8 +74,8 @@ class WaitFinder {
     for (std::uint32_t i = 0; i < program_.tasks.size(); ++i) {
       Task& task = program_.tasks[i];
       const auto operands = program_.operands_of(task);
-      const OperandUse* use = operand_uses_.of(task);
       const std::size_t own = operands.size() - (task.has_predicate ? 1 : 0);
+      const std::span<const OperandUse> use = operand_uses_.of(task, own);
       for (std::size_t o = 0; o < own; ++o) collect(operands[o], use[o].writes, task.lane);
       if (task.has_predicate) collect(operands.back(), false, task.lane);
       if (task.waits_for_compute && last_kernel_) add(*last_kernel_, task.lane);
