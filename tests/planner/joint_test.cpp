@@ -4,27 +4,11 @@
 
 #include "planner/search/search.h"
 #include "tests/planner/random_choices.h"
+#include "tests/planner/random_memory.h"
 #include "tests/planner/two_stages.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
-namespace {
-
-// Less than what a plain plan needs, so that something must be done about it.
-std::optional<Bytes> tight_memory(RandomChoices& random, const SearchQuestion& question,
-                                  const Setting& setting) {
-  PlanChoices choices = question.defaults;
-  choices.tp = random.one_of<std::int64_t>({1, 2});
-  choices.microbatch = random.one_of<std::int64_t>({1, 2});
-  const auto made = plan_of(choices, question.batch, setting);
-  if (!std::holds_alternative<Plan>(made)) return std::nullopt;
-  const Report report = predict(std::get<Plan>(made), setting).report;
-  const double share = random.one_of<double>({0.5, 0.6, 0.7, 0.8, 0.9});
-  const auto needed = static_cast<double>(Report::needed(report.fullest()).value());
-  return Bytes(static_cast<std::int64_t>(share * needed));
-}
-
-}  // namespace
 
 TEST_CASE("division and recomputation together are no slower than one after the other") {
   const auto questions = static_cast<std::uint32_t>(cases(3, 60));
@@ -41,7 +25,7 @@ TEST_CASE("division and recomputation together are no slower than one after the 
                             .defaults = choices_of(setting.defaults, Precision::BF16)};
     question.forbids = {{"offload", {}}};
     question.most_simulated = 100'000;
-    question.max_memory = tight_memory(random, question, setting);
+    question.max_memory = memory_about_a_plan(random, question, setting, {0.5, 0.6, 0.7, 0.8, 0.9});
     INFO(fmt::format("seed {}: {} on {} as {}, batch {}, {} bytes", seed, name, cluster, software,
                      question.batch.global_batch, question.max_memory.value_or(Bytes()).value()));
     const SearchResult joint = search(question, setting);

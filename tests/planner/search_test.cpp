@@ -8,6 +8,7 @@
 
 #include "planner/search/space.h"
 #include "tests/planner/random_choices.h"
+#include "tests/planner/random_memory.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
@@ -48,20 +49,6 @@ SmallCase draw_case(RandomChoices& random) {
   return one;
 }
 
-// About what some plan needs, so that some fit and others do not.
-std::optional<Bytes> draw_memory(RandomChoices& random, const SearchQuestion& question,
-                                 const Setting& setting) {
-  PlanChoices choices = question.defaults;
-  choices.tp = random.one_of<std::int64_t>({1, 2});
-  choices.microbatch = random.one_of<std::int64_t>({1, 2});
-  const auto made = plan_of(choices, question.batch, setting);
-  if (!std::holds_alternative<Plan>(made)) return std::nullopt;
-  const Report report = predict(std::get<Plan>(made), setting).report;
-  const double share = random.one_of<double>({0.4, 0.6, 0.75, 0.9, 1.0});
-  const Bytes needed = Report::needed(report.fullest());
-  return Bytes(static_cast<std::int64_t>(share * static_cast<double>(needed.value())));
-}
-
 // Pins until few enough plans are left to simulate them all.
 SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const Setting& setting) {
   SearchQuestion question{
@@ -70,7 +57,10 @@ SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const 
   question.gap = 0;
   question.most_simulated = 100'000;
   question.top = 3;
-  if (random.yes(0.7)) question.max_memory = draw_memory(random, question, setting);
+  if (random.yes(0.7)) {
+    question.max_memory =
+        memory_about_a_plan(random, question, setting, {0.4, 0.6, 0.75, 0.9, 1.0});
+  }
   std::vector<KeyValue> pins = {{"bucket", random.one_of<std::string>({"25 MiB", "400 MiB"})},
                                 {"offload", "none"},
                                 {"zero", random.one_of<std::string>({"0", "1", "2", "3"})},
