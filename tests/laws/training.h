@@ -61,6 +61,16 @@ inline Trained train(
   return trained;
 }
 
+// How many numbers of a weight are others than at the start, which masters in fp32 keep.
+inline std::int64_t changed_since(const WeightValues& start, const GlobalTensor& weight) {
+  std::int64_t changed = 0;
+  for (std::size_t i = 0; i < weight.values.size(); ++i) {
+    const double first = start(static_cast<std::int64_t>(i));
+    changed += weight.values[i] != static_cast<double>(static_cast<float>(first));
+  }
+  return changed;
+}
+
 inline double largest(const GlobalTensor& tensor) {
   double most = 0;
   for (const double value : tensor.values) most = std::max(most, std::abs(value));
