@@ -45,7 +45,9 @@ class Emulator {
     Thread& thread = threads_[running_];
     thread.at = where;
     thread.mask = mask;
-    thread.fiber->give_way();
+    Fiber* const next = next_of_warp();
+    if (next == thread.fiber) return;
+    next != nullptr ? thread.fiber->give_way_to(*next) : thread.fiber->leave();
   }
   const void* exchange(unsigned mask, const void* brought, std::size_t bytes, unsigned from) {
     Thread& thread = threads_[running_];
@@ -80,39 +82,41 @@ class Emulator {
 
   // As far as it goes.
   bool run_warp(unsigned warp) {
-    bool moved = false;
-    for (bool any = true; any; moved |= any) {
-      any = false;
-      for (next_ = 0; next_ < kLanes;) {
-        const unsigned thread = warp * kLanes + lanes_[next_++];
-        if (thread >= threads_.size()) continue;
-        if (threads_[thread].at != At::Start && threads_[thread].at != At::Running) continue;
-        resume(thread);
-        any = true;
-      }
-      any |= release_lanes(warp);
-    }
-    return moved;
+    warp_ = warp;
+    next_ = 0;
+    Fiber* const first = next_of_warp();
+    if (first == nullptr) return false;
+    first->resume();
+    return true;
   }
 
-  void start(unsigned thread, Fiber* fiber) {
-    running_ = thread;
-    here().thread = {thread, 0, 0};
-    threads_[thread].at = At::Running;
-    threads_[thread].fiber = fiber;
+  // Of the warp's threads that can go on the one whose turn it is, as the one that runs, and its
+  // fiber. Null: none can.
+  Fiber* next_of_warp() {
+    do {
+      while (next_ < kLanes) {
+        const unsigned number = warp_ * kLanes + lanes_[next_++];
+        if (number >= threads_.size()) continue;
+        Thread& thread = threads_[number];
+        if (thread.at != At::Start && thread.at != At::Running) continue;
+        if (thread.at == At::Start) thread.fiber = idle_fiber();
+        thread.at = At::Running;
+        running_ = number;
+        here().thread = {number, 0, 0};
+        return thread.fiber;
+      }
+      next_ = 0;
+    } while (release_lanes(warp_));
+    return nullptr;
   }
-  void resume(unsigned thread) {
-    if (threads_[thread].at == At::Start) {
-      if (idle_.empty()) add_fiber();
-      Fiber* const fiber = idle_.back();
-      idle_.pop_back();
-      start(thread, fiber);
-    }
-    running_ = thread;
-    here().thread = {thread, 0, 0};
-    threads_[thread].fiber->resume();
+
+  // The one that was idle last: a thread that has ended gives its fiber to the next that starts.
+  Fiber* idle_fiber() {
+    if (idle_.empty()) add_fiber();
+    Fiber* const fiber = idle_.back();
+    idle_.pop_back();
+    return fiber;
   }
-  // A fiber runs one thread after the other for as long as they meet no barrier.
   void add_fiber() {
     const std::size_t number = fibers_.size();
     fibers_.push_back(std::make_unique<Fiber>([this, number] {
@@ -120,20 +124,13 @@ class Emulator {
       for (;;) {
         (*thread_)();
         threads_[running_].at = At::End;
-        if (start_next(self)) continue;
         idle_.push_back(self);
-        self->give_way();
+        Fiber* const next = next_of_warp();
+        if (next == self) continue;
+        next != nullptr ? self->give_way_to(*next) : self->leave();
       }
     }));
     idle_.push_back(fibers_.back().get());
-  }
-  bool start_next(Fiber* fiber) {
-    if (next_ == kLanes) return false;
-    const unsigned thread = running_ / kLanes * kLanes + lanes_[next_];
-    if (thread >= threads_.size() || threads_[thread].at != At::Start) return false;
-    ++next_;
-    start(thread, fiber);
-    return true;
   }
 
   bool release_lanes(unsigned warp) {
@@ -188,7 +185,7 @@ class Emulator {
   std::vector<Thread> threads_;
   std::vector<unsigned> lanes_;  // in the order in which they run
   std::size_t next_ = 0;         // of them
-  unsigned running_ = 0;
+  unsigned warp_ = 0, running_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
 };

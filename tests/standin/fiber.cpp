@@ -21,6 +21,9 @@ constexpr std::size_t kStackBytes = 256 << 10;
 #else
 constexpr std::size_t kStackBytes = 64 << 10;
 #endif
+// The lanes of a warp take turns all the time. With stacks that begin at equal places of equally
+// aligned pages they would push each other out of the processor's caches.
+constexpr std::size_t kPage = 4096, kPlaces = 16;
 
 }  // namespace
 
@@ -51,95 +54,82 @@ meshwright_switch_stack:
 )");
 #endif
 
+// A stack that is not running, and where it goes on.
 struct Fiber::Stack {
-  Stack() {
-    memory = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-  }
-  ~Stack() { ::munmap(memory, kStackBytes); }
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
-
-  void* memory;
-  const std::function<void()>* run = nullptr;
+  const std::function<void()>* run = nullptr;  // none: the stack of whoever resumes fibers
 #ifdef __x86_64__
-  void *inside = nullptr, *outside = nullptr;
+  void* top = nullptr;
 #else
-  ucontext_t inside{}, outside{};
+  ucontext_t context{};
 #endif
-  // What the address sanitizer is told about the stacks that are left and entered.
-  void *inside_fake = nullptr, *outside_fake = nullptr;
-  const void* outside_bottom = nullptr;
-  std::size_t outside_bytes = 0;
+  // What the address sanitizer is told.
+  void* fake = nullptr;
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
 };
 
 namespace {
 
-thread_local Fiber::Stack* entered = nullptr;  // the first time
+Fiber::Stack outside;
+Fiber::Stack *left = nullptr, *entered = nullptr;  // last
 
-void finish_switch([[maybe_unused]] void* fake, [[maybe_unused]] const void** bottom,
-                   [[maybe_unused]] std::size_t* bytes) {
+void arrive([[maybe_unused]] void* fake) {
 #ifdef __SANITIZE_ADDRESS__
-  __sanitizer_finish_switch_fiber(fake, bottom, bytes);
+  __sanitizer_finish_switch_fiber(fake, &left->bottom, &left->bytes);
 #endif
 }
-void start_switch([[maybe_unused]] void** fake, [[maybe_unused]] const void* bottom,
-                  [[maybe_unused]] std::size_t bytes) {
+
+void go(Fiber::Stack& from, Fiber::Stack& to) {
+  left = &from;
+  entered = &to;
 #ifdef __SANITIZE_ADDRESS__
-  __sanitizer_start_switch_fiber(fake, bottom, bytes);
+  __sanitizer_start_switch_fiber(&from.fake, to.bottom, to.bytes);
 #endif
+#ifdef __x86_64__
+  meshwright_switch_stack(&from.top, to.top);
+#else
+  ::swapcontext(&from.context, &to.context);
+#endif
+  arrive(from.fake);
 }
 
 void begin() {
-  Fiber::Stack& stack = *entered;
-  finish_switch(nullptr, &stack.outside_bottom, &stack.outside_bytes);
-  (*stack.run)();
+  arrive(nullptr);
+  (*entered->run)();
   __builtin_unreachable();
 }
 
 }  // namespace
 
 Fiber::Fiber(std::function<void()> run) : run_(std::move(run)), stack_(std::make_unique<Stack>()) {
+  static std::size_t made = 0;
+  const std::size_t number = made++;
   stack_->run = &run_;
+  stack_->bytes = kStackBytes + number % 2 * kPage;
+  void* const memory = ::mmap(nullptr, stack_->bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  stack_->bottom = memory;
+  const std::size_t used = stack_->bytes - number % kPlaces * (kPage / kPlaces);
 #ifdef __x86_64__
   // As if `begin` had been called and had left: a return address, and six saved registers. At a
   // function's start the stack is 8 bytes off a multiple of 16.
-  auto* top = static_cast<std::uint64_t*>(stack_->memory) + kStackBytes / 8 - 1;
+  auto* top = static_cast<std::uint64_t*>(memory) + used / 8 - 1;
   *--top = reinterpret_cast<std::uint64_t>(&begin);
   for (int i = 0; i < 6; ++i) *--top = 0;
-  stack_->inside = top;
+  stack_->top = top;
 #else
-  ::getcontext(&stack_->inside);
-  stack_->inside.uc_stack.ss_sp = stack_->memory;
-  stack_->inside.uc_stack.ss_size = kStackBytes;
-  ::makecontext(&stack_->inside, &begin, 0);
+  ::getcontext(&stack_->context);
+  stack_->context.uc_stack.ss_sp = memory;
+  stack_->context.uc_stack.ss_size = used;
+  ::makecontext(&stack_->context, &begin, 0);
 #endif
 }
 
-Fiber::~Fiber() = default;
+Fiber::~Fiber() { ::munmap(const_cast<void*>(stack_->bottom), stack_->bytes); }
 
-void Fiber::resume() {
-  Stack& stack = *stack_;
-  entered = &stack;
-  start_switch(&stack.outside_fake, stack.memory, kStackBytes);
-#ifdef __x86_64__
-  meshwright_switch_stack(&stack.outside, stack.inside);
-#else
-  ::swapcontext(&stack.outside, &stack.inside);
-#endif
-  finish_switch(stack.outside_fake, nullptr, nullptr);
-}
-
-void Fiber::give_way() {
-  Stack& stack = *stack_;
-  start_switch(&stack.inside_fake, stack.outside_bottom, stack.outside_bytes);
-#ifdef __x86_64__
-  meshwright_switch_stack(&stack.inside, stack.outside);
-#else
-  ::swapcontext(&stack.inside, &stack.outside);
-#endif
-  finish_switch(stack.inside_fake, &stack.outside_bottom, &stack.outside_bytes);
-}
+void Fiber::resume() { go(outside, *stack_); }
+void Fiber::give_way_to(Fiber& other) { go(*stack_, *other.stack_); }
+void Fiber::leave() { go(*stack_, outside); }
 
 }  // namespace meshwright::standin

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;  // what cudaMalloc promises
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kFilled = 8 << 20;  // of what is new; libraries ask for much more than that
+constexpr std::size_t kFilled = 1 << 20;  // of what is new; libraries ask for much more than that
 
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kWatched = true;
