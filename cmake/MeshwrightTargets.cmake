@@ -70,17 +70,26 @@ endfunction()
 # Everything that thread_tests names is built when only threads are of interest (thread sanitizer).
 add_custom_target(thread_tests)
 
-# add_module_test(name [THREADS] [COST seconds] SOURCES file... DEPENDS target...)
+# add_module_test(name [THREADS] [PART tag] [COST seconds] SOURCES file... DEPENDS target...)
 # One Catch2 program per folder of tests/, registered with CTest as a whole. THREADS: its cases
-# tagged [threads] are a CTest test of their own, name_threads with the label threads. COST: about
-# how long it takes, if long; what takes longest starts first.
+# tagged [threads] are a CTest test of their own, name_threads with the label threads. PART: so are
+# those with this tag, as name_tag, because they take long. COST: about how long it, and the part,
+# takes, if long; what takes longest starts first.
 function(add_module_test name)
-  cmake_parse_arguments(ARG "THREADS" "COST" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "PART;COST" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE catch_main ${ARG_DEPENDS})
-  add_test(NAME ${name} COMMAND ${name} ~[threads] WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set(tests ${name})
+  set(others ~[threads])
+  if(ARG_PART)
+    string(APPEND others ~[${ARG_PART}])
+    list(APPEND tests ${name}_${ARG_PART})
+    add_test(NAME ${name}_${ARG_PART} COMMAND ${name} [${ARG_PART}]
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${others} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(ARG_COST)
-    set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+    set_tests_properties(${tests} PROPERTIES COST ${ARG_COST})
   endif()
   if(ARG_THREADS)
     add_test(NAME ${name}_threads COMMAND ${name} [threads] WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

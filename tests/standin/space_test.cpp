@@ -88,7 +88,7 @@ TEST_CASE("there are copies for what is on its way in the one order of all tasks
 }
 
 TEST_CASE("with as many copies as are planned no device waits for ever") {
-  const std::int64_t count = cases(200, 2000);
+  const std::int64_t count = cases(60, 2000);
   std::int64_t tried = 0, sending = 0, most = 0;
   for (std::uint32_t seed = 7000; tried < count; ++seed) {
     const LawCase law_case = random_law_case(seed);
