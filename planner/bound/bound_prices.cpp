@@ -46,6 +46,8 @@ const TransferLoad& Bounds::send_price(Prices& prices, const PlanChoices& choice
 TransferLoad Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                                    std::int64_t stage, std::int64_t elements, BufferElement element,
                                    bool routed) const {
+  // Which of the devices that have parts of a sequence share experts out is not looked at.
+  if (routed && choices.cp > 1) return {};
   const std::int64_t sharing = routed ? replicas_sharing_experts(choices) : 1;
   const std::int64_t members = repeated_weights(choices) / sharing;
   if (members == 1) return {};
