@@ -18,6 +18,14 @@ Operand range_of(std::int64_t elements, BufferElement element) {
 
 }  // namespace
 
+void cut_among(Transfer& transfer, std::int64_t elements, BufferElement element) {
+  const auto members = static_cast<std::int64_t>(transfer.group.size());
+  const Operand whole = range_of(elements, element);
+  const Operand own = range_of(elements / members, element);
+  transfer.source = cuts_target(transfer.kind) ? own : whole;
+  transfer.target = cuts_source(transfer.kind) ? own : whole;
+}
+
 Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
   return prices_[fmt::format("{} {} {} {} {} {} {} {}", choices.dp, choices.cp, choices.tp,
                              choices.pp, to_text(choices.tensor), choices.depth,
@@ -45,9 +53,12 @@ const TransferLoad& Bounds::send_price(Prices& prices, const PlanChoices& choice
 
 TransferLoad Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                                    std::int64_t stage, std::int64_t elements, BufferElement element,
-                                   bool routed) const {
+                                   bool routed) {
   // Which of the devices that have parts of a sequence share experts out is not looked at.
   if (routed && choices.cp > 1) return {};
+  if (const auto group = replica_group(choices, routed)) {
+    return group_price(kind, element, *group, elements);
+  }
   const std::int64_t sharing = routed ? replicas_sharing_experts(choices) : 1;
   const std::int64_t members = repeated_weights(choices) / sharing;
   if (members == 1) return {};
@@ -73,14 +84,9 @@ double Bounds::tied_price(Prices& prices, const PlanChoices& choices,
   return entry->second = shared_price(std::move(transfer), elements, element).seconds;
 }
 
-// Of a transfer in which every member of the group has a part of the elements, or all.
 TransferLoad Bounds::shared_price(Transfer transfer, std::int64_t elements,
                                   BufferElement element) const {
-  const auto members = static_cast<std::int64_t>(transfer.group.size());
-  const Operand whole = range_of(elements, element);
-  const Operand own = range_of(elements / members, element);
-  transfer.source = cuts_target(transfer.kind) ? own : whole;
-  transfer.target = cuts_source(transfer.kind) ? own : whole;
+  cut_among(transfer, elements, element);
   return load_of(transfer);
 }
 

@@ -6,26 +6,6 @@
 #include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
-namespace {
-
-// Whether all groups of as many devices, as many of them in a node, transfer alike.
-bool is_even(const Cluster& cluster) {
-  return cluster.node_types.size() == 1 && cluster.nodes.size() == 1 &&
-         cluster.exceptions.empty() && cluster.network.size() <= 1 &&
-         cluster.node_types.front().levels.size() == 1;
-}
-
-// Of replicas and parts of the sequence.
-std::int64_t repeats_in_node(const PlanChoices& choices) {
-  std::int64_t inside = 1;
-  for (const NodeShare& share : choices.place) {
-    if (share.axis == "dp" || share.axis == "cp") inside *= share.count;
-  }
-  return inside;
-}
-
-}  // namespace
-
 StageHolds Bounds::share_of(const PlanChoices& choices, const WeightElements& weights) const {
   const std::int64_t routed =
       weights.routed / (choices.ep * expert_tensor_degree(choices) * choices.pp);
@@ -40,52 +20,26 @@ Bytes Bounds::state_of(const PlanChoices& choices) const {
          setting_.memory.context;
 }
 
-TransferLoad Bounds::replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
-                                  std::int64_t inside) {
-  if (members == 1) return {};
-  const auto [entry, added] = replica_rates_.try_emplace({kind, element, members, inside});
-  if (!added) return entry->second;
-  Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
-  const std::int64_t node = setting_.cluster.node_types.front().devices;
-  // A pinned place may be one that nodes have no room for.
-  const std::int64_t nodes = (members + inside - 1) / inside;
-  if (inside > node || nodes * node > device_count(setting_.cluster)) return {};
-  for (std::int64_t i = 0; i < members; ++i) {
-    transfer.group.push_back(DeviceId(i / inside * node + i % inside));
-  }
-  // More than any bucket: of smaller ones an element takes no less.
-  constexpr std::int64_t kMany = std::int64_t{1} << 34;
-  const std::int64_t elements = kMany / members * members;
-  const TransferLoad all = shared_price(std::move(transfer), elements, element);
-  entry->second.seconds = all.seconds / static_cast<double>(elements);
-  // Shares of links are rounded.
-  constexpr double kShares = 1 - 1e-3;
-  entry->second.ports.add(all.ports, kShares / static_cast<double>(elements));
-  return entry->second;
-}
-
 // What the lanes between replicas have to do, as in StagePlay::replica_lane_s, and what they take
 // of links together.
 Seconds Bounds::of_replicas(const PlanChoices& choices) {
-  const std::int64_t members = repeated_weights(choices);
-  const bool placed = !choices.place.empty() ||
-                      device_count(setting_.cluster) <= setting_.cluster.node_types.front().devices;
-  if (members == 1 || choices.tensor != TensorForm::OneD || choices.shard || !placed ||
-      !is_even(setting_.cluster)) {
-    return {};
-  }
-  const std::int64_t sharing = replicas_sharing_experts(choices);
-  const std::int64_t inside = choices.place.empty() ? members : repeats_in_node(choices);
+  const auto all = replica_group(choices);
+  if (!all || all->members == 1 || choices.shard) return {};
   const StageHolds holds = share_of(choices, layer_weights_);
   const BufferElement gradient = gradient_element(element_plan(choices));
   const auto microbatches = static_cast<double>(microbatches_of(choices));
   const double sums = choices.zero >= 2 ? microbatches : 1;
   const double gathers = choices.zero == 3 && choices.reshard ? 2 * microbatches : 1;
+  const std::int64_t most_elements =
+      bucket_of(choices).value() / bytes_per_element(BufferElement::Real, batch_.precision).value();
   PortLoad ports;
-  const auto lane = [&](std::int64_t elements, std::int64_t own, std::int64_t own_inside) {
+  // A stage with more weights has no less to transfer, and a bucket has no more than its most, or
+  // one weight.
+  const auto lane = [&](const ReplicaGroup& group, std::int64_t elements, std::int64_t weight) {
+    const std::int64_t most = std::min(elements, std::max(most_elements, weight));
     double seconds = 0;
     const auto add = [&](TransferKind kind, BufferElement element, double times) {
-      const TransferLoad rate = replica_rate(kind, element, own, own_inside);
+      const TransferLoad rate = group_rate(kind, element, group, most);
       seconds += static_cast<double>(elements) * times * rate.seconds;
       ports.add(rate.ports, static_cast<double>(elements) * times);
     };
@@ -97,13 +51,10 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
     }
     return seconds;
   };
-  const double common = lane(holds.elements - holds.routed, members, inside);
-  // Where groups of replicas that share experts out begin anywhere in nodes, nothing is said of
-  // them.
-  const bool nested = inside % sharing == 0 || sharing % inside == 0;
+  const double common = lane(*all, holds.elements - holds.routed, largest_.common);
+  const auto sharing = replica_group(choices, true);
   const double routed =
-      nested ? lane(holds.routed, members / sharing, std::max<std::int64_t>(1, inside / sharing))
-             : 0;
+      sharing ? lane(*sharing, holds.routed, share_of(choices, largest_).routed * choices.pp) : 0;
   return Seconds(std::max({common, routed, ports.most()}) * kRounding);
 }
 

@@ -58,6 +58,13 @@ double attention_flops(const Model& model, const ModelCosts& costs, std::int64_t
   return flops;
 }
 
+// Whether all groups of as many devices, as many of them in a node, transfer alike.
+bool is_even(const Cluster& cluster) {
+  return cluster.node_types.size() == 1 && cluster.nodes.size() == 1 &&
+         cluster.exceptions.empty() && cluster.network.size() <= 1 &&
+         cluster.node_types.front().levels.size() == 1;
+}
+
 // What a layer that recomputes does by itself. Where several are rerun together it is not said
 // when, only how long kernels take in all.
 RecomputeChoice layer_recompute(const RecomputeChoice& recompute) {
@@ -99,7 +106,8 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
       few_(few_layers(setting.model)),
       few_setting_(with_model(setting, few_)),
       known_(std::make_shared<KnownBlocks>()),
-      links_(setting.cluster) {
+      links_(setting.cluster),
+      even_(is_even(setting.cluster)) {
   const ModelCosts costs =
       model_costs(setting.model, {.micro_batch = 1, .sequence = batch.sequence});
   const double forward = static_cast<double>(costs.linear_forward.value()) +
@@ -112,7 +120,9 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
       const std::int64_t elements = sizes.elements(block.weights[w].dims) * block.count;
       const auto number = has_experts(block, w) ? &WeightElements::routed : &WeightElements::common;
       weights_.*number += elements;
-      if (block.count > 1) layer_weights_.*number += elements;
+      if (block.count == 1) continue;
+      layer_weights_.*number += elements;
+      largest_.*number = std::max(largest_.*number, elements / block.count);
     }
   }
   for (const NodeType& node : setting.cluster.node_types) {
@@ -255,18 +265,24 @@ PlanBound Bounds::of(const PlanChoices& choices) {
   const Bytes bytes = play.bytes() + setting_.memory.context;
   // Nobody wants to know how fast it is.
   const bool is_too_large = room_ && bytes > *room_;
-  return {is_too_large ? Seconds(0) : played(play, choices), bytes, play.host_bytes()};
+  return {is_too_large ? Seconds(0) : with_steps_between(play.step(), choices), bytes,
+          play.host_bytes()};
 }
 
 Seconds Bounds::step_of(const PlanChoices& choices) {
-  StagePlay play(*this, choices, work_of(choices), false);
-  return played(play, choices);
+  return with_steps_between(StagePlay(*this, choices, work_of(choices), false).step(), choices);
 }
 
-Seconds Bounds::played(StagePlay& play, const PlanChoices& choices) const {
+Seconds Bounds::least_step_of(const PlanChoices& choices) {
+  StageWork& work = work_of(choices);
+  if (!work.end) work.end = StagePlay(*this, choices, work, true).step();
+  return with_steps_between(StagePlay(*this, choices, work, false).least_step(), choices);
+}
+
+Seconds Bounds::with_steps_between(double step, const PlanChoices& choices) const {
   const std::int64_t owners =
       choices.zero > 0 ? choices.shard.value_or(choices.dp) * choices.cp : 1;
-  return Seconds(play.step() * kRounding) + between_steps(setting_, owners);
+  return Seconds(step * kRounding) + between_steps(setting_, owners);
 }
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {

@@ -33,6 +33,9 @@ inline constexpr double kRounding = 1 - 1e-9;
 
 class StagePlay;
 
+// Every member of a transfer's group has a part of the elements, or all.
+void cut_among(Transfer& transfer, std::int64_t elements, BufferElement element);
+
 // Bounds plans without lowering them: stage by stage, from what their blocks cost. One device of
 // each stage stands for it, the first of its mesh, with the devices it transfers with.
 //
@@ -57,6 +60,8 @@ class Bounds {
   PlanBound of(const PlanChoices& choices);
   // Its time, whatever it needs.
   Seconds step_of(const PlanChoices& choices);
+  // No more than that, without playing what is done about its state.
+  Seconds least_step_of(const PlanChoices& choices);
   // The time of all plans that differ from it in how state is summed and shared out, zero and
   // bucket: as if nothing were done for it.
   Seconds of_any_state(const PlanChoices& choices);
@@ -140,9 +145,18 @@ class Bounds {
   };
   // Of these what a device has, where stages have equally much.
   StageHolds share_of(const PlanChoices& choices, const WeightElements& weights) const;
-  // Of an element, in a transfer among devices of which so many stand in a node.
-  TransferLoad replica_rate(TransferKind kind, BufferElement element, std::int64_t members,
-                            std::int64_t inside);
+  // Devices that transfer about the same weights, as many of them in each node.
+  struct ReplicaGroup {
+    std::int64_t members = 1, inside = 1;
+    friend auto operator<=>(const ReplicaGroup&, const ReplicaGroup&) = default;
+  };
+  // None: those that are as many, as many of them in a node, may not all transfer alike.
+  std::optional<ReplicaGroup> replica_group(const PlanChoices& choices, bool routed = false) const;
+  const TransferLoad& group_price(TransferKind kind, BufferElement element,
+                                  const ReplicaGroup& group, std::int64_t elements);
+  // Of an element, in transfers of no more than so many.
+  TransferLoad group_rate(TransferKind kind, BufferElement element, const ReplicaGroup& group,
+                          std::int64_t most);
   // What elements are.
   Plan element_plan(const PlanChoices& choices) const {
     return {.precision = batch_.precision,
@@ -161,7 +175,7 @@ class Bounds {
   std::int64_t microbatches_of(const PlanChoices& choices) const {
     return batch_.global_batch / (choices.dp * choices.microbatch);
   }
-  Seconds played(StagePlay& play, const PlanChoices& choices) const;
+  Seconds with_steps_between(double step, const PlanChoices& choices) const;
   // The latest are kept: plans that differ in their state are asked about one after the other.
   StageWork& work_of(const PlanChoices& choices);
   std::vector<std::vector<BlockRun>> runs_of(const PlanChoices& choices) const;
@@ -172,7 +186,7 @@ class Bounds {
                                  std::int64_t to, Bytes bytes) const;
   TransferLoad replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                              std::int64_t stage, std::int64_t elements, BufferElement element,
-                             bool routed) const;
+                             bool routed);
   // Of the sum over stages that have the same weight.
   double tied_price(Prices& prices, const PlanChoices& choices,
                     const std::vector<std::int64_t>& stages, std::int64_t elements) const;
@@ -198,6 +212,7 @@ class Bounds {
   const Model few_;
   const Setting few_setting_;
   WeightElements weights_, layer_weights_;  // trained, of all blocks and of layers
+  WeightElements largest_;                  // weight of layers
   double flops_ = 0;                        // of matrix products, of a step
   double peak_ = 0;                         // of a device, in FLOPs per second
   struct KnownBlocks {
@@ -214,9 +229,11 @@ class Bounds {
   std::map<BlocksKey, SampleSeconds> samples_;
   std::map<std::string, Prices> prices_;  // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
-  std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t>, TransferLoad>
-      replica_rates_;
+  std::map<std::tuple<TransferKind, BufferElement, ReplicaGroup, std::int64_t>, TransferLoad>
+      group_prices_;
+  std::map<std::pair<TransferKind, ReplicaGroup>, std::vector<PortShare>> group_ports_;
   const LinkMap links_;
+  const bool even_;  // groups of as many devices, as many of them in a node, transfer alike
   std::map<std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>, PipelineItems> items_;
   std::size_t item_count_ = 0;                           // of all lists
   std::deque<std::pair<PlanChoices, StageWork>> works_;  // the latest first, by choices of work

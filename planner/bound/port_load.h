@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "costmodel/kernel/transfer.h"
 #include "costmodel/price/link_use.h"
@@ -34,7 +35,16 @@ struct TransferLoad {
   PortLoad ports = {};
 };
 
-// Of a transfer that takes so long alone.
+// What a transfer sends through one of the ways out, of each byte that a member sends.
+struct PortShare {
+  std::size_t level = 0;
+  double share = 0;
+  BytesPerSecond capacity;
+};
+std::vector<PortShare> port_shares(const LinkMap& links, TransferKind kind,
+                                   const std::vector<DeviceId>& group, DeviceId device);
+// Of a transfer of which a member sends so many bytes and that takes so long alone.
+PortLoad port_load(const std::vector<PortShare>& shares, double sent, Seconds alone);
 PortLoad port_load(const LinkMap& links, const Transfer& transfer, Precision precision,
                    DeviceId device, Seconds alone);
 

@@ -19,6 +19,7 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
       work_(work),
       setting_(bounds.setting_),
       any_state_(any_state),
+      alike_(bounds.replica_group(choices) && bounds.replica_group(choices, true)),
       sums_at_once_(!any_state && repeats_ > 1 && choices.overlap && choices.zero < 3 &&
                     bounds.has_equal_replicas(choices)),
       prices_(bounds.prices_of(choices)),
@@ -208,15 +209,31 @@ void StagePlay::send(std::size_t number, const PipelineItem& item) {
   message(item.forward, to, item.microbatch) = start;
 }
 
+void StagePlay::prepare() {
+  price_messages();
+  if (any_state_) return;
+  buckets_ = &work_.buckets(bucket_of(choices_),
+                            bytes_per_element(BufferElement::Real, element_plan_.precision));
+  chunk_prices_.resize((alike_ ? 1 : stages_.size()) * work_.kind_count());
+  add_updates();
+  add_replicas();
+}
+
+double StagePlay::least_step() {
+  prepare();
+  const bool repeats = setting_.engine.repeat;
+  double before = kNotSent, after = kNotSent, tail = 0;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    before = std::min(before, repeats ? stages_[s].update_s : 0);
+    after = std::min(after, largest_s(s));
+    tail = std::max(tail, repeats ? 0 : stages_[s].update_s);
+  }
+  return std::max({lanes_s(), copies_s(), before + *work_.end + after + norm_s() + tail});
+}
+
 double StagePlay::step() {
   const EngineOptions& engine = setting_.engine;
-  price_messages();
-  if (!any_state_) {
-    buckets_ = &work_.buckets(bucket_of(choices_),
-                              bytes_per_element(BufferElement::Real, element_plan_.precision));
-    chunk_prices_.resize(stages_.size() * work_.kind_count());
-    add_updates();
-  }
+  prepare();
   for (Stage& stage : stages_) {
     // From one step's norm to the next, or from the start to the end.
     stage.state.fill(engine.repeat ? kNever : 0);
@@ -231,24 +248,17 @@ double StagePlay::step() {
 }
 
 double StagePlay::end_of_step() {
-  double summed = 0, lanes = 0, norm = 0, tail = 0;
+  double summed = 0, tail = 0;
   add_tied();
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const Stage& stage = stages_[s];
-    const auto price = [&](KernelKind kind) {
-      return bounds_.state_price(kind, choices_, owned(work_.stage(s)));
-    };
-    summed = std::max(summed, end_of_stage(stage) + price(KernelKind::NormLargest));
-    norm = std::max(norm, price(KernelKind::NormSums));
-    const double replicas = replica_lane_s(stage);
-    const double kernels = stage.done_s + rerun_s(s) + stage.update_s;
-    lanes = std::max({lanes, replicas, ports_s(s), kernels + replicas * stage.loss});
+    summed = std::max(summed, end_of_stage(stage) + largest_s(s));
     const bool gathers = choices_.zero == 1 || choices_.zero == 2;
     if (!setting_.engine.repeat) {
       tail = std::max({tail, stage.update_s, gathers ? gathers_s(stage) : 0, state_copy_s(s)});
     }
   }
-  return std::max(lanes, summed + norm + bounds_.norm_price(prices_, choices_) + tail);
+  return std::max(lanes_s(), summed + norm_s() + tail);
 }
 
 }  // namespace meshwright

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <vector>
@@ -27,6 +28,9 @@ class StagePlay {
   StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, bool any_state);
 
   double step();
+  // No more than that, without playing what is done about the state: what lanes have to do, and
+  // what the work's end is followed by, which must be known.
+  double least_step();
   // What the lane between a device and its host has to do in a step, in the stage that does most.
   double copies_s();
   Bytes bytes() const;
@@ -37,12 +41,24 @@ class StagePlay {
   struct BucketPrice {
     TransferLoad sum = {}, gather = {};
   };
-  // Of a kind of chunk in a stage.
+  // What the lanes between replicas have to do in a step, and what it takes of ways out.
+  struct ReplicaLoad {
+    double lanes[2] = {};
+    PortLoad ports = {};
+
+    double busier() const { return std::max(lanes[0], lanes[1]); }
+    void add(const ReplicaLoad& other) {
+      for (std::size_t i = 0; i < 2; ++i) lanes[i] += other.lanes[i];
+      ports.add(other.ports);
+    }
+  };
+  // Of a kind of chunk in a stage, or in all where their devices transfer alike.
   struct ChunkPrices {
     bool known = false;
     std::vector<BucketPrice> buckets;
     double gathers = 0, least = 0, most = 0;  // of layers' weights, in one entry of the order
     PortLoad ports = {};                      // of these
+    ReplicaLoad step = {};                    // of all buckets
   };
   // Gradients that are summed over the replicas together.
   struct Sync {
@@ -61,6 +77,7 @@ class StagePlay {
     PortLoad sent[2] = {};
     double loss = 0;  // of compute, while replicas transfer
     double update_s = 0;
+    ReplicaLoad replicas = {};
     // After the last step's norm: when buckets are updated and gathered, as far as they were used.
     double updated = 0, gathered[2] = {};  // the latter by lane
     std::vector<Sync> syncs;
@@ -74,6 +91,7 @@ class StagePlay {
     double done_s = 0;  // of kernels
   };
 
+  void prepare();
   void price_messages();
   void run_stages();
   double end_of_step();
@@ -119,13 +137,19 @@ class StagePlay {
   double copy_lane_s(std::size_t number);
   double state_copy_s(std::size_t number);
   void add_updates();
+  void add_replicas();
   double gathers_s(const Stage& stage) const;
-  double replica_lane_s(const Stage& stage) const;
+  // What the lanes have to do in a step, in the stage whose have most to.
+  double lanes_s() const;
   double ports_s(std::size_t number) const;
-  double rerun_s(std::size_t number) const;
+  double kernels_s(std::size_t number) const;
+  // Of the kernel that finds the largest gradient of a stage; and the norm of all behind it.
+  double largest_s(std::size_t number);
+  double norm_s();
   // How often a bucket is summed and gathered in a step.
-  double sums_of(const Sync& sync) const;
-  double gathers_of(const Sync& sync) const;
+  double sums_of(bool tied) const;
+  double gathers_of(bool of_layers) const;
+  ReplicaLoad load_of(const BucketPrice& price, const BoundBucket& bucket, bool tied = false) const;
   // Experts that replicas share out have their state at fewer of them. Where the state is open, as
   // many as there can be.
   std::int64_t owners(bool routed = false) const {
@@ -145,6 +169,7 @@ class StagePlay {
   StageWork& work_;
   const Setting& setting_;
   const bool any_state_;  // zero and bucket are open
+  const bool alike_;      // devices of all stages transfer alike with those that repeat weights
   // Sums over the replicas begin when a device comes to them, since the others do at that moment,
   // and nothing else stands before them.
   const bool sums_at_once_;
@@ -153,8 +178,8 @@ class StagePlay {
   const std::int64_t microbatches_;
   const Plan element_plan_;                                         // for what elements are
   const std::vector<std::vector<BoundBucket>>* buckets_ = nullptr;  // by kind of chunk
-  std::vector<ChunkPrices> chunk_prices_;                           // by stage, then by kind
-  std::map<Bytes, double> copies_;                                  // seconds, as far as known
+  std::vector<ChunkPrices> chunk_prices_;  // by stage if they differ, then by kind
+  std::map<Bytes, double> copies_;         // seconds, as far as known
   std::vector<Stage> stages_;
   std::vector<double> messages_;  // when each can be taken, by direction, chunk and micro-batch
 };

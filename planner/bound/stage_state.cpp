@@ -142,7 +142,7 @@ StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elem
 
 const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size_t chunk) {
   const std::size_t kind = work_.kind_of(chunk);
-  ChunkPrices& prices = chunk_prices_[number * work_.kind_count() + kind];
+  ChunkPrices& prices = chunk_prices_[(alike_ ? 0 : number) * work_.kind_count() + kind];
   if (prices.known) return prices;
   prices.known = true;
   std::array<double, 2> gathers = {}, most = {};  // by lane
@@ -150,6 +150,7 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
   for (const BoundBucket& bucket : (*buckets_)[kind]) {
     const BucketPrice price =
         prices.buckets.emplace_back(price_of(number, bucket.elements, bucket.routed));
+    prices.step.add(load_of(price, bucket));
     // An embedding is not read in the backward.
     if (!bucket.of_layers) continue;
     const double gather = price.gather.seconds;
@@ -240,33 +241,51 @@ double StagePlay::gathers_s(const Stage& stage) const {
 }
 
 // A tied weight's gradients are whole until the end.
-double StagePlay::sums_of(const Sync& sync) const {
-  return choices_.zero >= 2 && !sync.tied ? static_cast<double>(microbatches_) : 1;
+double StagePlay::sums_of(bool tied) const {
+  return choices_.zero >= 2 && !tied ? static_cast<double>(microbatches_) : 1;
 }
 
 // An embedding is not read in the backward.
-double StagePlay::gathers_of(const Sync& sync) const {
-  return gathers_again() ? static_cast<double>(microbatches_) * (sync.of_layers ? 2 : 1) : 1;
+double StagePlay::gathers_of(bool of_layers) const {
+  return gathers_again() ? static_cast<double>(microbatches_) * (of_layers ? 2 : 1) : 1;
 }
 
-// What the busier of the lanes between replicas has to do in a step.
-double StagePlay::replica_lane_s(const Stage& stage) const {
-  std::array<double, 2> lanes = {};
-  for (const Sync& sync : stage.syncs) {
-    lanes[sync.routed] += sums_of(sync) * sync.price.sum.seconds;
-    lanes[sync.routed] += gathers_of(sync) * sync.price.gather.seconds;
+StagePlay::ReplicaLoad StagePlay::load_of(const BucketPrice& price, const BoundBucket& bucket,
+                                          bool tied) const {
+  const double sums = sums_of(tied), gathers = gathers_of(bucket.of_layers);
+  ReplicaLoad load;
+  load.lanes[bucket.routed] = sums * price.sum.seconds + gathers * price.gather.seconds;
+  load.ports.add(price.sum.ports, sums);
+  load.ports.add(price.gather.ports, gathers);
+  return load;
+}
+
+void StagePlay::add_replicas() {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    ReplicaLoad& load = stages_[s].replicas;
+    for (const std::int64_t elements : work_.stage(s).tied) {
+      load.add(load_of(price_of(s, elements), BoundBucket{}, true));
+    }
+    for (std::size_t c = s; c < work_.chunk_count(); c += stages_.size()) {
+      load.add(prices_of(s, c).step);
+    }
   }
-  return std::max(lanes[0], lanes[1]);
+}
+
+double StagePlay::lanes_s() const {
+  double lanes = 0;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const double replicas = stages_[s].replicas.busier();
+    const double kernels = kernels_s(s) + stages_[s].update_s;
+    lanes = std::max({lanes, replicas, ports_s(s), kernels + replicas * stages_[s].loss});
+  }
+  return lanes;
 }
 
 // What all transfers of a device take of its ways out in a step.
 double StagePlay::ports_s(std::size_t number) const {
   const Stage& stage = stages_[number];
-  PortLoad ports;
-  for (const Sync& sync : stage.syncs) {
-    ports.add(sync.price.sum.ports, sums_of(sync));
-    ports.add(sync.price.gather.ports, gathers_of(sync));
-  }
+  PortLoad ports = stage.replicas.ports;
   const auto microbatches = static_cast<double>(microbatches_);
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
     ports.add(work_.chunk(c).forward_ports, microbatches);
@@ -277,13 +296,28 @@ double StagePlay::ports_s(std::size_t number) const {
   return ports.most();
 }
 
-// Of kernels that rerun layers together.
-double StagePlay::rerun_s(std::size_t number) const {
+// Also of those that rerun layers together.
+double StagePlay::kernels_s(std::size_t number) const {
   double seconds = 0;
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
-    seconds += static_cast<double>(microbatches_) * work_.chunk(c).rerun_s;
+    const ChunkWork& chunk = work_.chunk(c);
+    seconds +=
+        static_cast<double>(microbatches_) * (chunk.forward_s + chunk.backward_s + chunk.rerun_s);
   }
   return seconds;
+}
+
+double StagePlay::largest_s(std::size_t number) {
+  return bounds_.state_price(KernelKind::NormLargest, choices_, owned(work_.stage(number)));
+}
+
+double StagePlay::norm_s() {
+  double sums = 0;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    sums =
+        std::max(sums, bounds_.state_price(KernelKind::NormSums, choices_, owned(work_.stage(s))));
+  }
+  return sums + bounds_.norm_price(prices_, choices_);
 }
 
 double StagePlay::copies_s() {

@@ -26,7 +26,8 @@ class Expectation {
   };
 
   const Bytes room_;
-  std::array<double, 11> growth_ = {1.05, 1.05, 1.05, 1.1, 1.1, 1.05, 1, 1.05, 1.05, 1.02, 1.02};
+  std::array<double, 12> growth_ = {1.05, 1.05, 1.05, 1.1,  1.1,  1.05,
+                                    1,    1.05, 1.05, 1.02, 1.02, 1.02};
   std::array<PlanGrowth, 8> plan_growth_ = {};  // by what simulations differ from bounds alike in
 };
 

@@ -119,7 +119,7 @@ class Search {
     if (!few) crew_.each(children.size(), bound);
     for (std::size_t i = 0; i < children.size(); ++i) {
       auto* own = std::get_if<PlanBound>(&found[i]);
-      if (!own || children[i].depth != Depth::State || own->bytes > room()) continue;
+      if (!own || children[i].depth != Depth::Played) continue;
       own->step = of_state(children[i].choices);
     }
     return found;
@@ -195,7 +195,7 @@ class Search {
   // Of sets of which little is decided only part of what they need is known: they count where there
   // is nothing else.
   void note_large(const Node& node) {
-    if (node.depth < Depth::Memory || node.depth == Depth::Zero) {
+    if (node.depth < Depth::Recompute && node.depth != Depth::Memory) {
       if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
     } else if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
       note_nearest(sets_.front().leanest(node), node.bound.bytes);

@@ -47,10 +47,11 @@ PlanBound SetBounds::bound_of(Depth depth, const PlanChoices& choices) {
     case Depth::Memory:
       return of_memory(choices);
     case Depth::Zero:
-      return {bounds_->of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)),
-              Bytes()};
+      return {of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)), Bytes()};
     case Depth::State:
-      return {Seconds(0), least_bytes(space_.leanest_optimizer(choices)), Bytes()};
+      return {least_step(choices), Bytes(), Bytes()};
+    case Depth::Played:
+      return {};
     case Depth::Recompute:
       return of_recompute(choices);
     case Depth::Plan:
@@ -59,13 +60,20 @@ PlanBound SetBounds::bound_of(Depth depth, const PlanChoices& choices) {
   return {};
 }
 
+// In the largest buckets there is least to transfer.
+Seconds SetBounds::of_replicas(const PlanChoices& choices) {
+  const std::vector<PlanChoices> buckets = space_.buckets(choices);
+  if (buckets.empty()) return {};
+  return bounds_->of_replicas(*std::ranges::max_element(buckets, {}, bucket_of));
+}
+
 // Of the ZeRO stages whose state fits the one that has least to transfer.
 PlanBound SetBounds::of_place(const PlanChoices& choices) {
   std::optional<PlanBound> least;
   for (const PlanChoices& one : space_.zeros(choices)) {
     const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one));
     const bool fits = bytes <= room_;
-    const PlanBound own{fits ? bounds_->of_replicas(one) : Seconds(0), bytes, Bytes()};
+    const PlanBound own{fits ? of_replicas(one) : Seconds(0), bytes, Bytes()};
     if (!least || (fits ? least->bytes > room_ || own.step < least->step : bytes < least->bytes)) {
       least = own;
     }
@@ -111,6 +119,15 @@ PlanBound SetBounds::of_memory(const PlanChoices& choices) {
 
 std::vector<PlanChoices> SetBounds::buckets_of(const PlanChoices& choices) const {
   return space_.buckets(fastest(choices, space_.leanest_optimizer(choices)));
+}
+
+Seconds SetBounds::least_step(const PlanChoices& choices) {
+  std::optional<Seconds> least;
+  for (const PlanChoices& one : buckets_of(choices)) {
+    const Seconds step = bounds_->least_step_of(one);
+    least = std::min(least.value_or(step), step);
+  }
+  return least.value_or(Seconds(0));
 }
 
 PlanBound SetBounds::of_recompute(const PlanChoices& choices) {

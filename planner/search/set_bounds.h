@@ -18,8 +18,8 @@ class SetBounds {
   SetBounds(const SearchSpace& space, Bytes room, std::unique_ptr<Bounds> bounds)
       : space_(space), room_(room), bounds_(std::move(bounds)) {}
 
-  // Or why they cannot be planned. At Depth::State only what it needs: what it takes is by
-  // `buckets_of` and `step_of`.
+  // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of` and
+  // `step_of`.
   std::variant<PlanBound, Reasons> of(Depth depth, const PlanChoices& choices);
   // Plans that take no longer than any of the set, one for each bucket.
   std::vector<PlanChoices> buckets_of(const PlanChoices& choices) const;
@@ -36,6 +36,8 @@ class SetBounds {
 
   PlanBound bound_of(Depth depth, const PlanChoices& choices);
   PlanBound of_place(const PlanChoices& choices);
+  Seconds of_replicas(const PlanChoices& choices);
+  Seconds least_step(const PlanChoices& choices);
   PlanBound of_memory(const PlanChoices& choices);
   // Of all ways to recompute; `lean` has the state that takes least memory.
   PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;

@@ -87,6 +87,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bounds.of_kernels(choices) <= report.step);
     CHECK(bounds.of_replicas(choices) <= report.step);
     CHECK(bounds.of_schedule(choices) <= report.step);
+    CHECK(bounds.least_step_of(choices) * kRounding <= bound.step);
     PlanChoices plain = choices;
     plain.recompute = {};
     plain.offload_activations = false;

@@ -1,0 +1,73 @@
+// Transfers among devices that repeat weights, where all such groups transfer alike.
+#include <algorithm>
+
+#include "planner/bound/plan_bound.h"
+#include "simulator/choices/stage_axes.h"
+
+namespace meshwright {
+namespace {
+
+// Of replicas and parts of the sequence.
+std::int64_t repeats_in_node(const PlanChoices& choices) {
+  std::int64_t inside = 1;
+  for (const NodeShare& share : choices.place) {
+    if (share.axis == "dp" || share.axis == "cp") inside *= share.count;
+  }
+  return inside;
+}
+
+}  // namespace
+
+std::optional<Bounds::ReplicaGroup> Bounds::replica_group(const PlanChoices& choices,
+                                                          bool routed) const {
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  const bool placed = !choices.place.empty() || device_count(setting_.cluster) <= node;
+  if (!even_ || !placed || choices.tensor != TensorForm::OneD) return std::nullopt;
+  const std::int64_t members = repeated_weights(choices);
+  const std::int64_t inside = choices.place.empty() ? members : repeats_in_node(choices);
+  // A pinned place may be one that nodes have no room for.
+  const std::int64_t nodes = (members + inside - 1) / inside;
+  if (inside > node || nodes * node > device_count(setting_.cluster)) return std::nullopt;
+  if (!routed) return ReplicaGroup{members, inside};
+  // Where groups of replicas that share experts out begin anywhere in nodes, nothing is said of
+  // them.
+  const std::int64_t sharing = replicas_sharing_experts(choices);
+  if (choices.ep > 1 && choices.cp > 1) return std::nullopt;
+  if (inside % sharing != 0 && sharing % inside != 0) return std::nullopt;
+  return ReplicaGroup{members / sharing, std::max<std::int64_t>(1, inside / sharing)};
+}
+
+const TransferLoad& Bounds::group_price(TransferKind kind, BufferElement element,
+                                        const ReplicaGroup& group, std::int64_t elements) {
+  const auto [entry, added] = group_prices_.try_emplace({kind, element, group, elements});
+  TransferLoad& load = entry->second;
+  if (!added || group.members == 1) return load;
+  Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  for (std::int64_t i = 0; i < group.members; ++i) {
+    transfer.group.push_back(DeviceId(i / group.inside * node + i % group.inside));
+  }
+  cut_among(transfer, elements, element);
+  const Seconds alone = setting_.costs->transfer(transfer, batch_.precision).time;
+  load.seconds = alone.value();
+  if (!setting_.engine.share_links) return load;
+  const auto [ports, first] = group_ports_.try_emplace({kind, group});
+  if (first) ports->second = port_shares(links_, kind, transfer.group, transfer.group.front());
+  load.ports = port_load(ports->second, bytes_sent(transfer, batch_.precision), alone);
+  return load;
+}
+
+// Of fewer an element takes no less.
+TransferLoad Bounds::group_rate(TransferKind kind, BufferElement element, const ReplicaGroup& group,
+                                std::int64_t most) {
+  const std::int64_t elements =
+      std::max<std::int64_t>(1, (most + group.members - 1) / group.members) * group.members;
+  const TransferLoad& all = group_price(kind, element, group, elements);
+  TransferLoad rate{.seconds = all.seconds / static_cast<double>(elements)};
+  // Shares of links are rounded.
+  constexpr double kShares = 1 - 1e-3;
+  rate.ports.add(all.ports, kShares / static_cast<double>(elements));
+  return rate;
+}
+
+}  // namespace meshwright
