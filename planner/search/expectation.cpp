@@ -18,10 +18,12 @@ double Expectation::of(const Node& node) const {
     expected *= growth_[depth];
   }
   if (node.depth < Depth::Zero) return expected;
-  const PlanGrowth& growth = plan_growth_[kind_of(node.choices)];
-  const double bytes = static_cast<double>(node.bound.bytes.value()) * growth.bytes;
-  const bool fits = bytes <= static_cast<double>(room_.value());
-  return expected * growth.step * (fits ? 1 : kTooLarge);
+  return expected * plan_growth_[kind_of(node.choices)].step * (fits(node) ? 1 : kTooLarge);
+}
+
+bool Expectation::fits(const Node& node) const {
+  const double bytes = static_cast<double>(node.bound.bytes.value());
+  return bytes * plan_growth_[kind_of(node.choices)].bytes <= static_cast<double>(room_.value());
 }
 
 // As good sets grow: a fifth of all grow less.
@@ -32,10 +34,11 @@ void Expectation::learn(Depth depth, double growth) {
 }
 
 void Expectation::learn(const Node& plan, const Report& report) {
-  constexpr double kWeight = 0.3;
+  constexpr double kWeight = 0.3, kBytesWeight = 0.7;
   PlanGrowth& growth = plan_growth_[kind_of(plan.choices)];
   growth.step += kWeight * (report.step / plan.bound.step - growth.step);
-  growth.bytes += kWeight * (Report::needed(report.fullest()) / plan.bound.bytes - growth.bytes);
+  growth.bytes +=
+      kBytesWeight * (Report::needed(report.fullest()) / plan.bound.bytes - growth.bytes);
 }
 
 }  // namespace meshwright

@@ -15,6 +15,7 @@ class Expectation {
   explicit Expectation(Bytes room) : room_(room) {}
 
   double of(const Node& node) const;
+  bool fits(const Node& node) const;
   // By how much the least of a set's parts is above it.
   void learn(Depth depth, double growth);
   // A plan that was simulated.
@@ -22,7 +23,7 @@ class Expectation {
 
  private:
   struct PlanGrowth {
-    double step = 1, bytes = 1;
+    double step = 1, bytes = 1.05;
   };
 
   const Bytes room_;

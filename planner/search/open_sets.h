@@ -85,7 +85,8 @@ class NodeQueue {
 // early, it is what a plan is expected of that would be much better than the best so far, since the
 // least bounds stand where little is decided. Those whose activations go to the host take turns
 // with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
-// vain: whether they fit and hide their copies only a simulation tells.
+// vain: whether they fit and hide their copies only a simulation tells. Plans that are not expected
+// to fit wait a while for others that cost little more: these may be good enough.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -99,27 +100,29 @@ class OpenSets {
   }
   // That costs least; null: there are none.
   const Node* least() {
-    const NodeQueue::Entry* entry = group_with_least().by_cost.top();
+    const NodeQueue::Entry* entry = queue_with_least().top();
     return entry ? &entry->open->node : nullptr;
   }
   // There must be one.
   Node pop_least() {
-    Group& group = group_with_least();
-    group.by_cost.top();
-    return take(group.by_cost.pop().open);
+    NodeQueue& queue = queue_with_least();
+    queue.top();
+    return take(queue.pop().open);
   }
   // The next to look at of those that cost less than `enough`, which never grows. Those of which
   // less than `promising` is expected go before; none: nothing does.
   std::optional<Node> next(double enough, std::optional<double> promising) {
     const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
-    const bool doubtful_first = turn && !promising && &group_with_least() == &doubtful_;
+    const bool doubtful_first = turn && !promising && &queue_with_least() == &doubtful_.by_cost;
     for (const bool doubtful : {doubtful_first, !doubtful_first}) {
       if (doubtful && in_vain_ == kMostInVain) continue;
       Group& group = doubtful ? doubtful_ : sure_;
-      const NodeQueue::Entry* first = group.by_cost.top();
+      if (!doubtful) let_wait(enough);
+      NodeQueue& queue = doubtful ? doubtful_.by_cost : next_sure(enough);
+      const NodeQueue::Entry* first = queue.top();
       if (!first || first->number >= enough) continue;
       auto open = doubtful || !promising ? nullptr : promising_of(*promising);
-      if (!open) open = group.by_cost.pop().open;
+      if (!open) open = queue.pop().open;
       if (open->node.depth == Depth::Plan) ++group.plans;
       return take(open);
     }
@@ -129,6 +132,7 @@ class OpenSets {
   std::vector<PlanChoices> next_plans(std::size_t most) const {
     std::vector<NodeQueue::Entry> plans = sure_.by_cost.plans();
     std::ranges::move(doubtful_.by_cost.plans(), std::back_inserter(plans));
+    std::ranges::move(waiting_.plans(), std::back_inserter(plans));
     std::ranges::sort(plans, [](const NodeQueue::Entry& a, const NodeQueue::Entry& b) {
       return NodeQueue::is_later(b, a);
     });
@@ -148,9 +152,31 @@ class OpenSets {
     std::int64_t plans = 0;  // that were looked at
   };
 
-  Group& group_with_least() {
-    const auto *sure = sure_.by_cost.top(), *doubtful = doubtful_.by_cost.top();
-    return !doubtful || (sure && sure->number <= doubtful->number) ? sure_ : doubtful_;
+  static bool is_less(const NodeQueue::Entry* a, const NodeQueue::Entry* b) {
+    return a && (!b || a->number < b->number);
+  }
+  NodeQueue& queue_with_least() {
+    NodeQueue* least = &sure_.by_cost;
+    for (NodeQueue* queue : {&waiting_, &doubtful_.by_cost}) {
+      if (is_less(queue->top(), least->top())) least = queue;
+    }
+    return *least;
+  }
+  // Sets those plans aside that would be next and are not expected to fit.
+  void let_wait(double enough) {
+    NodeQueue& queue = sure_.by_cost;
+    for (const auto* top = queue.top(); top && top->number < enough; top = queue.top()) {
+      const Node& node = top->open->node;
+      if (node.depth != Depth::Plan || expectation_.fits(node)) return;
+      waiting_.push(queue.pop());
+    }
+  }
+  NodeQueue& next_sure(double enough) {
+    constexpr double kLittleMore = 1.005;
+    const auto *waits = waiting_.top(), *other = sure_.by_cost.top();
+    const bool waited =
+        waits && (!other || waits->number * kLittleMore < other->number || other->number >= enough);
+    return waited ? waiting_ : sure_.by_cost;
   }
   Node take(const std::shared_ptr<OpenNode>& open) {
     open->taken = true;
@@ -176,6 +202,7 @@ class OpenSets {
 
   const Expectation& expectation_;
   Group sure_, doubtful_;
+  NodeQueue waiting_;         // of the sure ones, plans that are not expected to fit
   NodeQueue by_expected_;     // sure ones
   std::size_t taken_ = 0;     // since that one was cleaned
   std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best

@@ -78,8 +78,8 @@ class Search {
   // better. None: these come to plans soon enough.
   std::optional<double> promising() const {
     constexpr double kMuchBetter = 0.97, kStep = 0.02;
-    constexpr std::int64_t kManyTurns = 10'000;
-    constexpr std::size_t kManyBlocks = 600;
+    constexpr std::int64_t kManyTurns = 40'000;
+    constexpr std::size_t kManyBlocks = 1500;
     // Twice as many each time.
     const bool soon = turns_ < std::max(kManyTurns, 2 * latest_.turns) &&
                       bounds().block_count() < std::max(kManyBlocks, 2 * latest_.blocks);
@@ -344,19 +344,22 @@ class Search {
         }));
   }
 
-  // Some more plans to choose from, where the proof left few: the next by their bounds.
+  // Some more plans to choose from, where the proof left few: the next by their bounds. Of plans
+  // that take long to simulate there are fewer.
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
     constexpr int kMostSimulated = 10, kMostTurns = 2000;
+    constexpr std::int64_t kMostTasks = 200'000;
     const std::size_t wanted = std::min(kAlternatives, question_.top);
+    const std::int64_t before = tasks_;
     int simulated = 0;
     for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
-      if (!best_ || !result_.complete || alike() >= wanted) return;
+      if (!best_ || !result_.complete || alike() >= wanted || tasks_ - before >= kMostTasks) return;
       if (stop_.stop_requested()) return;
-      if (!open_.least()) return;
-      const Node node = open_.pop_least();
-      if (node.depth == Depth::Plan) ++simulated;
-      look_at(node);
+      const auto node = open_.next(std::numeric_limits<double>::infinity(), std::nullopt);
+      if (!node) return;
+      if (node->depth == Depth::Plan) ++simulated;
+      look_at(*node);
     }
   }
 
