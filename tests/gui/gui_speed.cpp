@@ -1,6 +1,6 @@
 // What the desktop program takes: drawing and filtering (CPU time of this thread, the median of
 // some frames), how long the window is busy at once while a search runs, and opening a large plan.
-// gui_speed DATA: the folder of shipped data.
+// gui_speed DATA [PART]: the folder of shipped data; lanes, plans, step or search, without it all.
 #include <fmt/format.h>
 
 #include <QApplication>
@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "gui/lane_painter.h"
@@ -296,35 +298,59 @@ void time_opening(const std::filesystem::path& data, const char* batch, const ch
   time_step_views(session, window);
 }
 
-}  // namespace
-}  // namespace meshwright
-
-int main(int argc, char** argv) {
-  using namespace meshwright;
-  if (argc != 2) {
-    fmt::print(stderr, "usage: gui_speed DATA\n");
-    return 2;
-  }
-  qputenv("QT_QPA_PLATFORM", "offscreen");
-  const QApplication application(argc, argv);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+void time_lanes(const std::filesystem::path&) {
   time_timeline(1'000'000);
   time_timeline(10'000'000);
+}
+
+void time_tables(const std::filesystem::path&) {
   time_plans(100'000);
   time_scatter(100'000, 0.01);
   time_scatter(100'000, 1);
+}
+
+void time_steps(const std::filesystem::path& data) {
   for (const char* batch : {"2048", "24576", "245760"}) {
-    time_opening(argv[1], batch,
+    time_opening(data, batch,
                  "tp=8,pp=16,dp=128,microbatch=1,zero=1,virtual_stages=1,schedule=1f1b");
   }
+}
+
+void time_searches(const std::filesystem::path& data) {
   Inputs inputs;
   inputs.model = "llama3-8b";
   inputs.cluster = "h100:4x8";
   inputs.global_batch = "256";
   inputs.sequence = "8k";
-  time_live_search(argv[1], inputs);
+  time_live_search(data, inputs);
   inputs.model = "llama3-70b";
   inputs.cluster = "h100:8x8";
   inputs.global_batch = "512";
-  time_live_search(argv[1], inputs);
+  time_live_search(data, inputs);
+}
+
+struct Part {
+  std::string_view name;
+  void (*time)(const std::filesystem::path& data);
+};
+constexpr Part kParts[] = {
+    {"lanes", time_lanes}, {"plans", time_tables}, {"step", time_steps}, {"search", time_searches}};
+
+}  // namespace
+}  // namespace meshwright
+
+int main(int argc, char** argv) {
+  using namespace meshwright;
+  const std::string_view wanted = argc == 3 ? argv[2] : "";
+  const bool known = wanted.empty() || std::ranges::count(kParts, wanted, &Part::name) == 1;
+  if (argc < 2 || argc > 3 || !known) {
+    fmt::print(stderr, "usage: gui_speed DATA [lanes|plans|step|search]\n");
+    return 2;
+  }
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  const QApplication application(argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  for (const Part& part : kParts) {
+    if (wanted.empty() || part.name == wanted) part.time(argv[1]);
+  }
 }
