@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <span>
 
 namespace meshwright {
@@ -111,7 +112,7 @@ struct LabelPainter {
   QPainter& painter;
   const LanePainting& painting;
   QRectF line;  // of the lane
-  NumberTexts& numbers;
+  LaidOutTexts& numbers;
 
   template <class Bar>
   void paint(std::span<const Bar> bars) const {
@@ -123,7 +124,7 @@ struct LabelPainter {
       if (bar->microbatch < 0 || static_cast<double>(bar->finish - bar->start) < least) continue;
       const double from = std::max(0.0, axis.pixel_of(bar->start, line.width()));
       const double to = std::min(line.width(), axis.pixel_of(bar->finish, line.width()));
-      const QStaticText& text = numbers.of(bar->microbatch);
+      const QStaticText& text = numbers.of(QString::number(bar->microbatch));
       const double room = to - from - text.size().width();
       if (room < 4) continue;
       painter.setPen(painting.theme.label(bar->hue));
@@ -146,7 +147,7 @@ void paint_lanes(QImage& image, const LanePainting& painting) {
   const QRgb background = painting.theme.stripe.rgb();
   if (image.width() == 0) return;
   const Shades shades = shades_of(painting.theme, background, painting.found ? kDimmed : 1);
-  const Shades gaps = shades_of(painting.theme, background, 1, true);
+  std::optional<Shades> gaps;  // most pictures have no stripes
   // On nothing, so that it can be laid over the rest.
   Shades found_shades{};
   if (painting.found) {
@@ -172,29 +173,32 @@ void paint_lanes(QImage& image, const LanePainting& painting) {
     }
     copy_line(image, line, first, last);
     if (!lane.striped || painting.found) continue;
-    paint_with(line, lane, painting.axis, gaps, background);
+    if (!gaps) gaps = shades_of(painting.theme, background, 1, true);
+    paint_with(line, lane, painting.axis, *gaps, background);
     copy_gaps(image, line, first, last, painting.scale);
   }
   fill_lines(image, painting.theme, painted, image.height());
 }
 
-void NumberTexts::use(const QFont& font) {
+void LaidOutTexts::use(const QFont& font) {
   if (font == font_) return;
   font_ = font;
   texts_.clear();
 }
 
-const QStaticText& NumberTexts::of(int number) {
-  const auto [place, added] = texts_.try_emplace(number, QString::number(number));
+const QStaticText& LaidOutTexts::of(const QString& text, std::optional<int> most) {
+  const auto [place, added] = texts_.try_emplace(text);
   if (added) {
+    const QFontMetrics metrics(font_);
     place->second.setTextFormat(Qt::PlainText);
+    place->second.setText(most ? metrics.elidedText(text, Qt::ElideMiddle, *most) : text);
     place->second.prepare({}, font_);
   }
   return place->second;
 }
 
 void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area,
-                  NumberTexts& numbers) {
+                  LaidOutTexts& numbers) {
   numbers.use(painter.font());
   for (const LanePlace& place : painting.layout.lanes) {
     const int top = area.top() + place.top - painting.scroll;

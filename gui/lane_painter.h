@@ -3,6 +3,7 @@
 #include <QImage>
 #include <QPainter>
 #include <QStaticText>
+#include <optional>
 #include <unordered_map>
 
 #include "gui/lane_layout.h"
@@ -30,20 +31,21 @@ void paint_lanes(QImage& image, const LanePainting& painting);
 void paint_lane(std::vector<QRgb>& line, const TimelineLane& lane, const TimeAxis& axis,
                 const Theme& theme, QRgb background);
 
-// Numbers laid out once: that takes longer than to draw them.
-class NumberTexts {
+// Texts laid out once: that takes longer than to draw them.
+class LaidOutTexts {
  public:
   // For what is drawn with this font from now on.
   void use(const QFont& font);
-  const QStaticText& of(int number);
+  // Without its middle where it is wider than `most` pixels, always the same for a text.
+  const QStaticText& of(const QString& text, std::optional<int> most = {});
 
  private:
   QFont font_;
-  std::unordered_map<int, QStaticText> texts_;
+  std::unordered_map<QString, QStaticText> texts_;
 };
 
 // What stands in bars that are wide enough: the micro-batch.
 void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area,
-                  NumberTexts& numbers);
+                  LaidOutTexts& numbers);
 
 }  // namespace meshwright

@@ -20,18 +20,21 @@ class MemoryCurve {
   // What is held at the fullest moment from `from` to `to` (seconds), what was there before `from`
   // included.
   const MemorySample& fullest(double from, double to) const;
-  // The same for stretches of time in their order: `place`, at first 0, is where the last one
-  // ended.
-  const MemorySample& fullest_after(std::size_t& place, double from, double to) const;
+  // The same for stretches that follow each other: from each of `edges`, which rise, to the next.
+  std::vector<const MemorySample*> fullest_along(std::span<const double> edges) const;
   const MemorySample& peak() const { return samples_[peak_]; }
 
  private:
   std::size_t count_until(double time, std::size_t known) const;
   std::size_t fuller(std::size_t a, std::size_t b) const { return totals_[b] > totals_[a] ? b : a; }
+  std::size_t fullest_of(std::size_t first, std::size_t end) const;
 
   std::span<const MemorySample> samples_;
+  // Of each sample, close together because many are looked at.
+  std::vector<double> times_;
   std::vector<std::int64_t> totals_;
-  std::vector<std::uint32_t> blocks_;  // the fullest of each block
+  // The fullest of each block of samples, then of each block of such blocks.
+  std::vector<std::vector<std::uint32_t>> levels_;
   std::size_t peak_ = 0;
 };
 

@@ -80,25 +80,26 @@ void MemoryView::paint_axes(QPainter& painter, const Theme& colors) const {
   }
 }
 
-// How far up each component goes in every column of pixels, at the column's fullest moment: what
-// the software holds besides first, then components in their order.
+// How far up each component goes in every column of pixels that the step is in, at the column's
+// fullest moment: what the software holds besides first, then components in their order.
 std::vector<MemoryView::Heights> MemoryView::heights(int columns, double scale) const {
-  const QRect area = plot();
   const TimeAxis axis = session_.time();
   const double step = session_.detail()->prediction.timeline.step.value();
-  const auto below = static_cast<double>(besides().value());
+  std::vector<double> edges;  // of columns, in seconds
+  for (int x = 0; x <= columns; ++x) {
+    edges.push_back(static_cast<double>(axis.time_at(x, columns)) / 1e9);
+    if (edges.back() >= step) break;
+  }
+  edges.back() = std::min(edges.back(), step);
   std::vector<Heights> result(static_cast<std::size_t>(columns));
-  std::size_t place = 0;
-  for (int x = 0; x < columns; ++x) {
-    const double from = static_cast<double>(axis.time_at(x, columns)) / 1e9;
-    const double to = static_cast<double>(axis.time_at(x + 1, columns)) / 1e9;
-    if (from >= step) break;
-    const MemorySample& sample = curve_.fullest_after(place, from, std::min(to, step));
+  const double pixels = plot().height() * scale / top_;  // of a byte
+  const auto below = static_cast<double>(besides().value());
+  const auto fullest = curve_.fullest_along(edges);
+  for (std::size_t x = 0; x < fullest.size(); ++x) {
     double bytes = below;
     for (std::size_t i = 0; i <= kComponents; ++i) {
-      if (i > 0) bytes += static_cast<double>(sample.bytes[i - 1].value());
-      result[static_cast<std::size_t>(x)][i] =
-          static_cast<int>((area.top() + area.height() - y_of(bytes)) * scale);
+      if (i > 0) bytes += static_cast<double>(fullest[x]->bytes[i - 1].value());
+      result[x][i] = static_cast<int>(bytes * pixels);
     }
   }
   return result;

@@ -155,7 +155,10 @@ void TimelineView::paint_names(QPainter& painter, const Section& section, const 
   const QFont usual = painter.font();
   QFont small = usual;
   small.setPixelSize(kSmallest);
-  const int usual_height = painter.fontMetrics().height();
+  names_.use(usual);
+  small_names_.use(small);
+  const int usual_height = QFontMetrics(usual).height();
+  const int small_height = QFontMetrics(small).height();
   int free_from = area.top() - 1;
   painter.setClipRect(area);
   for (const LanePlace& place : layout.lanes) {
@@ -163,21 +166,22 @@ void TimelineView::paint_names(QPainter& painter, const Section& section, const 
     const int y = top + place.top;
     if (y + place.height < area.top() || y > area.bottom()) continue;
     const bool is_head = lane.computes && place.member == 0;
-    painter.setFont(!is_head && place.height < usual_height - 3 ? small : usual);
-    const QFontMetrics metrics = painter.fontMetrics();
+    const bool is_small = !is_head && place.height < usual_height - 3;
+    const int text_height = is_small ? small_height : usual_height;
     // Names that would run into each other are left out.
     const int middle = y + place.height / 2;
-    if (middle - metrics.height() / 2 < free_from) continue;
+    if (middle - text_height / 2 < free_from) continue;
     const TimelineDevice& device = section.lanes->devices[lane.device];
     const auto& folded = section.folds.folded;
     const bool is_folded = lane.device < folded.size() && folded[lane.device];
     QString name = QString::fromStdString(name_beside(*section.lanes, place));
     if (is_head && device.lane_count > 1) name = (is_folded ? "\u25b8 " : "\u25be ") + name;
-    const QRect line(8, middle - 10, kTimeGutter - 16, 20);
+    const QStaticText& text = (is_small ? small_names_ : names_).of(name, kTimeGutter - 18);
+    const double left = is_head ? 8 : kTimeGutter - 8 - text.size().width();
+    painter.setFont(is_small ? small : usual);
     painter.setPen(is_head ? colors.text : colors.dim);
-    painter.drawText(line, Qt::AlignVCenter | (is_head ? Qt::AlignLeft : Qt::AlignRight),
-                     metrics.elidedText(name, Qt::ElideMiddle, kTimeGutter - 18));
-    free_from = middle + metrics.height() / 2 - 2;
+    painter.drawStaticText(QPointF(left, middle - text.size().height() / 2), text);
+    free_from = middle + text_height / 2 - 2;
   }
   painter.setFont(usual);
   painter.setClipping(false);

@@ -120,7 +120,7 @@ class TimelineView : public QWidget, public Findable {
   TimeAxis drag_axis_;
   std::vector<TimeAxis> earlier_;
   QImage overview_, picture_;
-  NumberTexts numbers_;
+  LaidOutTexts numbers_, names_, small_names_;
   std::array<bool, kHues> hues_{};  // that lanes have
 };
 

@@ -357,12 +357,15 @@ TEST_CASE("the fullest moment of any stretch is what a look at every sample find
       CHECK(total(curve.fullest(from, to).bytes) == most);
     }
     // One stretch after the other, as columns of pixels are.
-    std::size_t place = 0;
     const auto columns = draw(numbers, 1, 2000);
-    for (std::int64_t x = 0; x < columns; ++x) {
-      const double length = time / static_cast<double>(columns);
-      const double from = length * static_cast<double>(x), to = from + length;
-      CHECK(&curve.fullest_after(place, from, to) == &curve.fullest(from, to));
+    std::vector<double> edges;
+    for (std::int64_t x = 0; x <= columns; ++x) {
+      edges.push_back(time * static_cast<double>(x) / static_cast<double>(columns));
+    }
+    const auto along = curve.fullest_along(edges);
+    REQUIRE(along.size() + 1 == edges.size());
+    for (std::size_t x = 0; x < along.size(); ++x) {
+      CHECK(along[x] == &curve.fullest(edges[x], edges[x + 1]));
     }
   }
 }
