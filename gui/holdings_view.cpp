@@ -34,23 +34,52 @@ std::vector<std::size_t> fullest_of_stages(const Report& report) {
 }
 
 struct HeldTensor {
-  std::string name;
-  Component component = Component::Weights;
+  QString name;
+  QString purpose;
   Bytes bytes;
+  QString all;  // weights it is about, if there are several
 };
+
+// "gradients 3" says nothing to a person: what is about weights is called by the first and the last
+// of them, each of which has its layer in its name. What it is for is then in front of the number.
+void name_by_weights(HeldTensor& tensor, const std::vector<std::string_view>& weights) {
+  QStringList names;
+  for (const std::string_view name : weights) {
+    names += QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size()));
+  }
+  const auto before_number = tensor.name.lastIndexOf(' ');
+  bool is_numbered = false;
+  tensor.name.mid(before_number + 1).toInt(&is_numbered);
+  if (names.isEmpty() || !is_numbered) return;
+  tensor.purpose = tensor.name.left(before_number);
+  tensor.name =
+      names.size() == 1
+          ? names.front()
+          : QString("%1 \u2026 %2 (%3)").arg(names.front(), names.back()).arg(names.size());
+  if (names.size() > 1) tensor.all = names.join('\n');
+}
 
 std::vector<HeldTensor> largest_tensors(const PlanDetail& detail, std::size_t device,
                                         Seconds moment) {
   const Program& program = detail.prediction.represented.programs[device];
   const Timeline& timeline = detail.prediction.timeline;
+  std::vector<BufferId> held =
+      held_buffers(program, timeline.devices[device], timeline.step, moment);
+  const auto size = [&](BufferId id) {
+    return expected_bytes_of(program.buffers[id.index()], program.precision);
+  };
+  std::ranges::stable_sort(held, std::greater(), size);
+  if (held.size() > kMostTensors) held.resize(kMostTensors);
+  const auto weights = weights_of_buffers(program);
   std::vector<HeldTensor> tensors;
-  for (const BufferId id : held_buffers(program, timeline.devices[device], timeline.step, moment)) {
+  for (const BufferId id : held) {
     const Buffer& buffer = program.buffers[id.index()];
-    tensors.push_back({std::string(buffer.name.text()), buffer.component,
-                       expected_bytes_of(buffer, program.precision)});
+    HeldTensor& tensor = tensors.emplace_back();
+    tensor.name = QString::fromStdString(std::string(buffer.name.text()));
+    tensor.purpose = QString::fromStdString(std::string(to_text(buffer.component)));
+    tensor.bytes = size(id);
+    if (const auto& about = weights[id.index()]) name_by_weights(tensor, names_in(program, *about));
   }
-  std::ranges::stable_sort(tensors, std::greater(), &HeldTensor::bytes);
-  if (tensors.size() > kMostTensors) tensors.resize(kMostTensors);
   return tensors;
 }
 
@@ -83,10 +112,10 @@ void HoldingsView::load() {
     tensors_.setRowCount(static_cast<int>(tensors.size()));
     for (int i = 0; i < tensors_.rowCount(); ++i) {
       const HeldTensor& tensor = tensors[static_cast<std::size_t>(i)];
-      tensors_.setItem(i, 0, new QTableWidgetItem(QString::fromStdString(tensor.name)));
-      tensors_.setItem(
-          i, 1,
-          new QTableWidgetItem(QString::fromStdString(std::string(to_text(tensor.component)))));
+      auto* name = new QTableWidgetItem(tensor.name);
+      name->setToolTip(tensor.all);
+      tensors_.setItem(i, 0, name);
+      tensors_.setItem(i, 1, new QTableWidgetItem(tensor.purpose));
       auto* bytes = new QTableWidgetItem(QString::fromStdString(to_text(tensor.bytes)));
       bytes->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
       tensors_.setItem(i, 2, bytes);

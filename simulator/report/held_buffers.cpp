@@ -4,6 +4,14 @@
 #include <optional>
 
 namespace meshwright {
+namespace {
+
+bool is_of_weights(const Buffer& buffer) {
+  return buffer.component == Component::Weights || buffer.component == Component::Gradients ||
+         buffer.component == Component::Optimizer;
+}
+
+}  // namespace
 
 std::vector<BufferId> held_buffers(const Program& program, const DeviceTimeline& timeline,
                                    Seconds step, Seconds moment) {
@@ -27,6 +35,35 @@ std::vector<BufferId> held_buffers(const Program& program, const DeviceTimeline&
     if (buffer.persistent || now) held.emplace_back(b);
   }
   return held;
+}
+
+std::vector<std::optional<BufferId>> weights_of_buffers(const Program& program) {
+  std::vector<std::optional<BufferId>> result(program.buffers.size());
+  for (const WeightShard& shard : program.weights) {
+    result[shard.weight.index()] = shard.weight;
+    if (shard.gradient) result[shard.gradient->index()] = shard.weight;
+    if (shard.master) result[shard.master->index()] = shard.weight;
+  }
+  // All others are about what they are used with first.
+  for (const Task& task : program.tasks) {
+    std::optional<BufferId> weights;
+    for (const BufferId id : program.operands_of(task)) {
+      if (!weights) weights = result[id.index()];
+    }
+    for (const BufferId id : program.operands_of(task)) {
+      auto& own = result[id.index()];
+      if (!own && is_of_weights(program.buffers[id.index()])) own = weights;
+    }
+  }
+  return result;
+}
+
+std::vector<std::string_view> names_in(const Program& program, BufferId weights) {
+  std::vector<std::string_view> names;
+  for (const WeightShard& shard : program.weights) {
+    if (shard.weight == weights) names.push_back(shard.name);
+  }
+  return names;
 }
 
 }  // namespace meshwright
