@@ -190,7 +190,7 @@ void GuiSession::load_detail() {
 
 void GuiSession::take_detail(std::shared_ptr<const PlanDetail> detail) {
   detail_ = std::move(detail);
-  time_ = {0, std::max<std::int64_t>(1, detail_->lanes.end)};
+  time_ = whole_time();
   knobs_.reset();
   device_ = detail_->prediction.report.fullest_device;
   moment_ = detail_->prediction.report.fullest().peak_time;
@@ -267,6 +267,12 @@ void GuiSession::take_tried(const std::shared_ptr<const PlanDetail>& detail, boo
     load_compared();
   }
   take_detail(detail);
+}
+
+TimeAxis GuiSession::whole_time() const {
+  const std::int64_t predicted = detail_ ? detail_->lanes.end : 1;
+  const std::int64_t traced = traced_ ? traced_->lanes.end : 1;
+  return {0, std::max({std::int64_t{1}, predicted, traced})};
 }
 
 void GuiSession::set_time(TimeAxis time) {

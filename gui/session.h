@@ -113,6 +113,8 @@ class GuiSession : public QObject {
   const std::vector<std::shared_ptr<const PlanDetail>>& compared() const { return compared_; }
 
   const TimeAxis& time() const { return time_; }
+  // All of the prediction and of the trace.
+  TimeAxis whole_time() const;
   void set_time(TimeAxis time);
   // None: nothing is measured.
   const std::optional<TimeRange>& range() const { return range_; }

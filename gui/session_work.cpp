@@ -37,9 +37,10 @@ void GuiSession::open_trace(const std::string& file) {
         traced->trace = read_trace(JsonInput::read(file, kLargestTrace));
         traced->lanes = lanes_of(traced->trace);
         return [this, traced] {
+          const bool was_whole = !detail_ || time_ == whole_time();
           traced_ = traced;
           if (range_ && !range_->predicted) set_range(std::nullopt);
-          if (!detail_) time_ = {0, std::max<std::int64_t>(1, traced_->lanes.end)};
+          time_ = was_whole ? whole_time() : within(time_, whole_time().length);
           Q_EMIT traced_changed();
           Q_EMIT time_changed();
           find_again();

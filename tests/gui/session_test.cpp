@@ -246,6 +246,74 @@ TEST_CASE("buffers that a device holds at a moment add up to what the timeline h
   }
 }
 
+TEST_CASE(
+    "what is about weights is called by those that it was cut from, whatever shares them out") {
+  application();
+  for (const char* plan : {"dp=2,tp=2,pp=2,microbatch=2,zero=1", "dp=8,zero=3,microbatch=2",
+                           "dp=4,tp=2,zero=2,microbatch=2", "dp=8,offload=optimizer"}) {
+    GuiSession session(shipped_data());
+    session.set_inputs(small_question());
+    session.try_plan(plan);
+    REQUIRE(settles(session));
+    INFO(plan << ": " << session.problem());
+    REQUIRE(session.detail());
+    const Program& program = session.detail()->prediction.represented.programs.front();
+    const auto weights = weights_of_buffers(program);
+    std::size_t about = 0;
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+      const std::string name(program.buffers[b].name.text());
+      const Component component = program.buffers[b].component;
+      INFO(name);
+      const bool is_state = component == Component::Weights || component == Component::Gradients ||
+                            component == Component::Optimizer;
+      REQUIRE(weights[b].has_value() == is_state);
+      if (!is_state || name.starts_with("gradient ")) continue;
+      // Buffers are numbered as their weights are.
+      const std::string other(program.buffers[weights[b]->index()].name.text());
+      CHECK(name.substr(name.rfind(' ')) == other.substr(other.rfind(' ')));
+      CHECK_FALSE(names_in(program, *weights[b]).empty());
+      ++about;
+    }
+    CHECK(about > 4);
+  }
+}
+
+TEST_CASE("a trace that is longer than the prediction is seen whole, unless a person zoomed") {
+  application();
+  GuiSession session(shipped_data());
+  session.set_inputs(small_question());
+  const TemporaryFolder folder;
+  const auto saved_step = [&](const char* plan) {
+    session.try_plan(plan);
+    REQUIRE(settles(session));
+    const Prediction& played = session.detail()->prediction;
+    std::string file = (folder.path() / (std::string(plan) + ".json")).string();
+    std::ofstream(file) << trace_text(played.represented.programs, played.timeline);
+    return file;
+  };
+  const std::string slow = saved_step("pp=2,microbatch=1"), fast = saved_step("dp=8");
+  const std::int64_t predicted = session.detail()->lanes.end;
+  CHECK(session.time() == TimeAxis{0, predicted});
+  open_file(session, slow);
+  REQUIRE(settles(session));
+  REQUIRE(session.traced()->lanes.end > predicted);
+  CHECK(session.time() == TimeAxis{0, session.traced()->lanes.end});
+  // Another prediction shows both, too.
+  session.try_plan("dp=4");
+  REQUIRE(settles(session));
+  CHECK(session.time() == session.whole_time());
+  const TimeAxis zoomed{10, 1000};
+  session.set_time(zoomed);
+  open_file(session, slow);
+  REQUIRE(settles(session));
+  CHECK(session.time() == zoomed);
+  // What ends before the stretch that is looked at moves it back into what there is.
+  session.set_time({session.whole_time().length - 1000, 1000});
+  open_file(session, fast);
+  REQUIRE(settles(session));
+  CHECK(session.time() == within(session.time(), session.whole_time().length));
+}
+
 TEST_CASE("the command line that is copied asks what the window asked") {
   Inputs inputs = small_question();
   inputs.max_memory = "70 GiB";
