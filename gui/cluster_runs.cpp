@@ -82,7 +82,10 @@ void ClusterView::paint_runs(QPainter& painter, const Theme& colors) const {
     painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
     painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
     painter.setPen(colors.dim);
-    painter.drawText(QRectF(x - 40, area.bottom() + 2, 80, 16), Qt::AlignCenter, label);
+    // The first keeps away from that of the other axis.
+    const bool first = power == scales.x.from;
+    painter.drawText(QRectF(first ? x : x - 40, area.bottom() + 4, 80, 16),
+                     (first ? Qt::AlignLeft : Qt::AlignHCenter) | Qt::AlignVCenter, label);
     painter.drawText(QRectF(area.left() - 66, y - 9, 60, 18), Qt::AlignRight | Qt::AlignVCenter,
                      label);
   }

@@ -107,11 +107,28 @@ void copy_gaps(QImage& image, const std::vector<QRgb>& line, int first, int last
   }
 }
 
+// The mean of a line of pixels from `first` to `last`: bars that are seen from afar are lighter
+// than their hue.
+QColor mean_color(const QImage& image, int y, double first, double last) {
+  const auto* pixels = reinterpret_cast<const QRgb*>(image.constScanLine(y));
+  const int from = std::clamp(static_cast<int>(first), 0, image.width() - 1);
+  const int to = std::clamp(static_cast<int>(std::ceil(last)), from + 1, image.width());
+  int red = 0, green = 0, blue = 0;
+  for (int x = from; x < to; ++x) {
+    red += qRed(pixels[x]);
+    green += qGreen(pixels[x]);
+    blue += qBlue(pixels[x]);
+  }
+  return {red / (to - from), green / (to - from), blue / (to - from)};
+}
+
 // Micro-batches in what of a lane is wide enough for them.
 struct LabelPainter {
   QPainter& painter;
+  const QImage& image;
   const LanePainting& painting;
   QRectF line;  // of the lane
+  int row = 0;  // of the image, in its middle
   LaidOutTexts& numbers;
 
   template <class Bar>
@@ -127,10 +144,12 @@ struct LabelPainter {
       const QStaticText& text = numbers.of(QString::number(bar->microbatch));
       const double room = to - from - text.size().width();
       if (room < 4) continue;
-      painter.setPen(painting.theme.label(bar->hue));
-      painter.drawStaticText(QPointF(line.left() + from + room / 2,
-                                     line.top() + (line.height() - text.size().height()) / 2),
-                             text);
+      const double left = from + room / 2, scale = painting.scale;
+      painter.setPen(
+          readable_on(mean_color(image, row, left * scale, (left + text.size().width()) * scale)));
+      painter.drawStaticText(
+          QPointF(line.left() + left, line.top() + (line.height() - text.size().height()) / 2),
+          text);
       if (++painted > kMostLabels) return;
     }
   }
@@ -197,15 +216,20 @@ const QStaticText& LaidOutTexts::of(const QString& text, std::optional<int> most
   return place->second;
 }
 
-void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area,
-                  LaidOutTexts& numbers) {
+void paint_labels(QPainter& painter, const QImage& image, const LanePainting& painting,
+                  const QRect& area, LaidOutTexts& numbers) {
   numbers.use(painter.font());
   for (const LanePlace& place : painting.layout.lanes) {
     const int top = area.top() + place.top - painting.scroll;
     if (place.height < 12 || top + place.height <= area.top() || top >= area.bottom()) continue;
     const TimelineLane& lane = painting.lanes.lanes[place.lane];
-    const LabelPainter labels{painter, painting,
-                              QRectF(area.left(), top, area.width(), place.height), numbers};
+    const double middle = (top - area.top() + place.height / 2.0) * painting.scale;
+    const LabelPainter labels{painter,
+                              image,
+                              painting,
+                              QRectF(area.left(), top, area.width(), place.height),
+                              std::clamp(static_cast<int>(middle), 0, image.height() - 1),
+                              numbers};
     if (lane.computes) {
       labels.paint(std::span<const LaneRun>(lane.runs));
     } else if (!lane.pyramid.level_for(static_cast<double>(painting.axis.length) / area.width())) {

@@ -44,8 +44,8 @@ class LaidOutTexts {
   std::unordered_map<QString, QStaticText> texts_;
 };
 
-// What stands in bars that are wide enough: the micro-batch.
-void paint_labels(QPainter& painter, const LanePainting& painting, const QRect& area,
-                  LaidOutTexts& numbers);
+// What stands in bars that are wide enough: the micro-batch, readable on what `image` has there.
+void paint_labels(QPainter& painter, const QImage& image, const LanePainting& painting,
+                  const QRect& area, LaidOutTexts& numbers);
 
 }  // namespace meshwright

@@ -28,6 +28,7 @@
 #include "gui/range_view.h"
 #include "gui/space_view.h"
 #include "gui/summary_view.h"
+#include "gui/tab_strip.h"
 #include "gui/theme.h"
 #include "gui/timeline_view.h"
 
@@ -153,9 +154,10 @@ void MainWindow::add_docks() {
 
   details_dock_ = new QDockWidget("Plan", this);
   details_dock_->setObjectName("details");
-  details_ = new QTabWidget(details_dock_);
+  auto* plan = new QWidget(details_dock_);
+  details_ = new QTabWidget(plan);
   details_->setDocumentMode(true);
-  details_dock_->setWidget(details_);
+  details_dock_->setWidget(plan);
   addDockWidget(Qt::RightDockWidgetArea, details_dock_);
   add_view("summary", "Summary", new SummaryView(session_, details_), *details_);
   add_view("cost", "Time", scrolled<CostView>(), *details_);
@@ -165,6 +167,13 @@ void MainWindow::add_docks() {
   add_view("graph", "Graph", scrolled<GraphView>(), *details_);
   add_view("export", "Export", new ExportView(session_, details_), *details_);
   add_view("range", "Range", new RangeView(session_, details_), *details_);
+  auto* column = new QVBoxLayout(plan);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  auto* strip = new TabStrip(*details_, plan);
+  strip->setObjectName("plan tabs");
+  column->addWidget(strip);
+  column->addWidget(details_, 1);
 }
 
 void MainWindow::add_state() {

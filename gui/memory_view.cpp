@@ -15,6 +15,11 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
+QString words_of_peak(const DeviceReport& device) {
+  return QString::fromStdString(
+      fmt::format("peak {} of {}", to_text(Report::needed(device)), to_text(device.capacity)));
+}
+
 }  // namespace
 
 MemoryView::MemoryView(GuiSession& session, QWidget* parent) : QWidget(parent), session_(session) {
@@ -37,11 +42,32 @@ void MemoryView::load() {
     const auto most = std::max(Report::needed(device), device.capacity);
     top_ = static_cast<double>(most.value()) * 1.06;
   }
+  lay_out_legend();
   update();
 }
 
+void MemoryView::resizeEvent(QResizeEvent*) { lay_out_legend(); }
+
+void MemoryView::lay_out_legend() {
+  shown_.clear();
+  legend_ = {};
+  if (!session_.detail()) return;
+  const DeviceReport& device = session_.detail()->prediction.report.devices[session_.device()];
+  QStringList names;
+  for (std::size_t i = 0; i < kComponents; ++i) {
+    if (device.by_component[i] == 0_B) continue;
+    shown_.push_back(i);
+    names += QString::fromStdString(std::string(to_text(static_cast<Component>(i))));
+  }
+  shown_.push_back(kComponents);
+  names += "held besides";
+  names += words_of_peak(device);
+  legend_ = Legend(names, fontMetrics(), kTimeGutter, kTimeGutter, width());
+}
+
 QRect MemoryView::plot() const {
-  return {kTimeGutter, 20, std::max(1, width() - kTimeGutter - 8), std::max(1, height() - 26)};
+  return {kTimeGutter, legend_.height(), std::max(1, width() - kTimeGutter - 8),
+          std::max(1, height() - legend_.height() - 6)};
 }
 
 Bytes MemoryView::besides() const {
@@ -158,27 +184,17 @@ void MemoryView::paint_limit(QPainter& painter, const Theme& colors) const {
 void MemoryView::paint_legend(QPainter& painter, const Theme& colors) const {
   const DeviceReport& device = session_.detail()->prediction.report.devices[session_.device()];
   painter.setPen(colors.text);
-  painter.drawText(QRect(8, 0, kTimeGutter - 8, 20), Qt::AlignVCenter,
+  painter.drawText(QRect(8, 0, kTimeGutter - 8, Legend::kLine), Qt::AlignVCenter,
                    QString("memory, device %1").arg(device.device.index()));
-  int x = kTimeGutter;
-  const QFontMetrics metrics = painter.fontMetrics();
-  for (std::size_t i = 0; i <= kComponents; ++i) {
-    const bool beside = i == kComponents;
-    if (!beside && device.by_component[i] == 0_B) continue;
-    const QString name =
-        beside ? QString("held besides")
-               : QString::fromStdString(std::string(to_text(static_cast<Component>(i))));
-    if (x + 14 + metrics.horizontalAdvance(name) > plot().right()) return;
-    painter.fillRect(QRect(x, 5, 10, 10), colors.memory[i]);
-    painter.drawText(QPoint(x + 14, 15), name);
-    x += 14 + metrics.horizontalAdvance(name) + 16;
+  for (std::size_t i = 0; i < shown_.size(); ++i) {
+    painter.fillRect(legend_.mark(i, 0), colors.memory[shown_[i]]);
+    legend_.paint_name(painter, i, 0);
   }
-  const QString peak = QString::fromStdString(
-      fmt::format("peak {} of {}", to_text(Report::needed(device)), to_text(device.capacity)));
-  if (x + metrics.horizontalAdvance(peak) < plot().right()) {
-    painter.setPen(colors.dim);
-    painter.drawText(QRect(x, 0, plot().right() - x, 20), Qt::AlignVCenter | Qt::AlignRight, peak);
-  }
+  painter.setPen(colors.dim);
+  // The peak has no mark.
+  QRect peak = legend_.name(shown_.size(), 0);
+  peak.setLeft(legend_.mark(shown_.size(), 0).left());
+  painter.drawText(peak, Qt::AlignVCenter, words_of_peak(device));
 }
 
 void MemoryView::mouseMoveEvent(QMouseEvent* event) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "gui/legend.h"
 #include "gui/memory_curve.h"
 #include "gui/session.h"
 #include "gui/theme.h"
@@ -20,6 +21,7 @@ class MemoryView : public QWidget {
 
  protected:
   void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
 
@@ -27,6 +29,7 @@ class MemoryView : public QWidget {
   using Heights = std::array<int, kComponents + 1>;  // in real pixels from below
 
   void load();
+  void lay_out_legend();
   QRect plot() const;
   // Besides the buffers of the program: context, communicators, what the allocator keeps.
   Bytes besides() const;
@@ -39,8 +42,10 @@ class MemoryView : public QWidget {
 
   GuiSession& session_;
   MemoryCurve curve_;
-  QImage areas_;    // what is held over time, as last painted
-  double top_ = 1;  // bytes at the upper edge
+  std::vector<std::size_t> shown_;  // components, and what is held besides as the last
+  Legend legend_;                   // of them, and the peak
+  QImage areas_;                    // what is held over time, as last painted
+  double top_ = 1;                  // bytes at the upper edge
 };
 
 }  // namespace meshwright

@@ -15,7 +15,6 @@
 namespace meshwright {
 namespace {
 
-constexpr int kLegendLine = 20;
 constexpr double kReach = 12;  // pixels from a point that still mean it
 
 std::string round_text(double value) { return fmt::format("{:.6g}", value); }
@@ -41,8 +40,15 @@ void SpaceView::load() {
   update();
 }
 
+// Above the plot, so that it hides nothing.
+void SpaceView::resizeEvent(QResizeEvent*) {
+  legend_ =
+      Legend({"fits", "close", "does not fit", "bounded", "front"}, fontMetrics(), 10, 10, width());
+}
+
 QRect SpaceView::plot() const {
-  return {64, kLegendLine + 8, std::max(1, width() - 78), std::max(1, height() - kLegendLine - 52)};
+  const int top = legend_.height() + 8;
+  return {64, top, std::max(1, width() - 78), std::max(1, height() - top - 44)};
 }
 
 Scale SpaceView::memory_scale() const {
@@ -155,34 +161,17 @@ void SpaceView::paint_front(QPainter& painter, const Theme& colors) const {
   }
 }
 
-// Above the plot, so that it hides nothing; what has no room is left out.
 void SpaceView::paint_legend(QPainter& painter, const Theme& colors) const {
-  constexpr int kMark = 16, kBetween = 12;
-  const int y = kLegendLine / 2 + 2;
-  int x = 12;
-  const auto add = [&](const QString& name, const auto& paint_mark) {
-    const int length = kMark + painter.fontMetrics().horizontalAdvance(name);
-    if (x + length > width()) return;
-    paint_mark(QPointF(x + kMark / 2.0 - 2, y));
-    painter.setPen(colors.text);
-    painter.drawText(QRect(x + kMark, 2, length, kLegendLine), Qt::AlignVCenter, name);
-    x += length + kBetween;
-  };
-  const struct {
-    Fate fate;
-    const char* name;
-  } entries[] = {
-      {Fate::Simulated, "fits"}, {Fate::Close, "close"}, {Fate::TooLarge, "does not fit"}};
-  for (const auto& entry : entries) {
-    add(entry.name, [&](const QPointF& at) { paint_plan(painter, colors, entry.fate, at); });
+  const auto middle = [&](std::size_t entry) { return QRectF(legend_.mark(entry, 2)).center(); };
+  std::size_t entry = 0;
+  for (const Fate fate : {Fate::Simulated, Fate::Close, Fate::TooLarge}) {
+    paint_plan(painter, colors, fate, middle(entry++));
   }
-  add("bounded", [&](const QPointF& at) {
-    painter.fillRect(QRectF(at - QPointF(1, 1), QSizeF(2, 2)), colors.dim);
-  });
-  add("front", [&](const QPointF& at) {
-    painter.setPen(QPen(colors.front, 1.5));
-    painter.drawLine(at - QPointF(6, 0), at + QPointF(6, 0));
-  });
+  painter.fillRect(QRectF(middle(entry++) - QPointF(1, 1), QSizeF(2, 2)), colors.dim);
+  painter.setPen(QPen(colors.front, 1.5));
+  painter.drawLine(middle(entry) - QPointF(6, 0), middle(entry) + QPointF(6, 0));
+  painter.setPen(colors.text);
+  for (std::size_t i = 0; i < legend_.size(); ++i) legend_.paint_name(painter, i, 2);
 }
 
 // What lies in the rectangle, as terms of the filter, so that every view follows and a person can

@@ -4,6 +4,7 @@
 #include <QWidget>
 #include <optional>
 
+#include "gui/legend.h"
 #include "gui/plan_points.h"
 #include "gui/session.h"
 #include "gui/theme.h"
@@ -19,6 +20,7 @@ class SpaceView : public QWidget {
 
  protected:
   void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
@@ -38,6 +40,7 @@ class SpaceView : public QWidget {
 
   GuiSession& session_;
   PlanPoints points_;
+  Legend legend_;
   QImage picture_;  // of the points
   std::optional<QPoint> pressed_;
   std::optional<QRect> brushed_;

@@ -24,8 +24,6 @@ Theme light_theme() {
   theme.hues = {QColor(0x1D4FB0), QColor(0x3592F5), QColor(0x07204A), QColor(0x8570A8),
                 QColor(0x5A8F6C), QColor(0xF25C05), QColor(0x6B5A1E), QColor(0x8F2F5C),
                 QColor(0xF25C05), QColor(0x7A7F87), QColor(0xD9DCE1)};
-  const QColor white(0xFFFFFF), black(0x14161A);
-  theme.labels = {white, black, white, white, black, black, white, white, black, white, black};
   theme.memory = {QColor(0x1D4FB0), QColor(0x3592F5), QColor(0x5A8F6C), QColor(0x8570A8),
                   QColor(0xF25C05), QColor(0x6B5A1E), QColor(0x9AA0A8)};
   return theme;
@@ -49,8 +47,6 @@ Theme dark_theme() {
   theme.hues = {QColor(0x7799F7), QColor(0xA8D4F7), QColor(0x2F68CC), QColor(0xAA83A9),
                 QColor(0x1FE8A0), QColor(0xE6330F), QColor(0xDEC53F), QColor(0xD83981),
                 QColor(0xE6330F), QColor(0x8A9099), QColor(0x3A3E45)};
-  const QColor white(0xFFFFFF), black(0x14161A);
-  theme.labels = {black, black, white, black, black, white, black, white, white, black, white};
   theme.memory = {QColor(0x7799F7), QColor(0xA8D4F7), QColor(0x1FE8A0), QColor(0xAA83A9),
                   QColor(0xE6330F), QColor(0xDEC53F), QColor(0x6C727B)};
   return theme;
@@ -146,9 +142,15 @@ QColor scale_color(double share) {
   return mixed(kViridis[first], kViridis[first + 1], place - static_cast<double>(first));
 }
 
+// Black where white would keep less apart from it, by the contrast of WCAG 2.1 (section 1.4.3).
 QColor readable_on(const QColor& color) {
-  const double light = 0.2126 * color.redF() + 0.7152 * color.greenF() + 0.0722 * color.blueF();
-  return light > 0.45 ? QColor(0x14161A) : QColor(0xFFFFFF);
+  const auto linear = [](double part) {
+    return part <= 0.04045 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4);
+  };
+  const double light = 0.2126 * linear(color.redF()) + 0.7152 * linear(color.greenF()) +
+                       0.0722 * linear(color.blueF());
+  constexpr double kAlike = 0.197;  // both have a contrast of 4.2 on it
+  return light > kAlike ? QColor(0x14161A) : QColor(0xFFFFFF);
 }
 
 }  // namespace meshwright

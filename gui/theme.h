@@ -17,11 +17,9 @@ struct Theme {
   bool dark = false;
   QColor background, stripe, panel, text, dim, grid, accent, accent_text, limit, front, fits, doubt;
   std::array<QColor, kHues> hues;
-  std::array<QColor, kHues> labels;            // of text on them
   std::array<QColor, kComponents + 1> memory;  // by component, then what the software holds besides
 
   const QColor& hue(Hue one) const { return hues[static_cast<std::size_t>(one)]; }
-  const QColor& label(Hue one) const { return labels[static_cast<std::size_t>(one)]; }
 };
 const Theme& theme(bool dark);
 QPalette palette_of(const Theme& theme);

@@ -143,7 +143,7 @@ void TimelineView::paint_layout(QPainter& painter, const Section& section, const
   paint_lanes(picture_, painting);
   painter.drawImage(shown.topLeft(), picture_);
   painter.setClipRect(shown);
-  if (!matching) paint_labels(painter, painting, shown, numbers_);
+  if (!matching) paint_labels(painter, picture_, painting, shown, numbers_);
   painter.setClipping(false);
   paint_names(painter, section, layout, top, QRect(0, first, kTimeGutter, last - first));
 }
@@ -187,37 +187,18 @@ void TimelineView::paint_names(QPainter& painter, const Section& section, const 
   painter.setClipping(false);
 }
 
-// What the colours mean, of those that the lanes have; smaller where there is little room.
+// What the colours mean, of those that the lanes have.
 void TimelineView::paint_legend(QPainter& painter) {
-  constexpr int kMark = 14, kBetween = 16;
   const Theme& colors = theme(session_.dark());
-  const int top = height() - kLegendHeight;
-  painter.fillRect(QRect(0, top, width(), kLegendHeight), colors.background);
-  const auto length = [](std::size_t hue, const QFontMetrics& metrics) {
-    return kMark + metrics.horizontalAdvance(to_text(static_cast<Hue>(hue))) + kBetween;
-  };
-  const auto whole = [&](const QFontMetrics& metrics) {
-    int all = 0;
-    for (std::size_t i = 0; i < kHues; ++i) all += hues_[i] ? length(i, metrics) : 0;
-    return all;
-  };
-  const QFont usual = painter.font();
-  const int room = width() - kTimeGutter, needed = whole(painter.fontMetrics());
-  if (needed > width() - 8) {
-    QFont small = usual;
-    small.setPixelSize(10);
-    painter.setFont(small);
-  }
-  const QFontMetrics metrics = painter.fontMetrics();
-  int x = needed <= room ? kTimeGutter : 8;
+  const int top = height() - legend_.height();
+  painter.fillRect(QRect(0, top, width(), legend_.height()), colors.background);
+  painter.setPen(colors.text);
+  std::size_t entry = 0;
   for (std::size_t i = 0; i < kHues; ++i) {
-    if (!hues_[i] || x + length(i, metrics) - kBetween > width()) continue;
-    fill_hue(painter, QRect(x, top + 5, 10, 10), colors, static_cast<Hue>(i));
-    painter.setPen(colors.text);
-    painter.drawText(QPoint(x + kMark, top + 15), to_text(static_cast<Hue>(i)));
-    x += length(i, metrics);
+    if (!hues_[i]) continue;
+    fill_hue(painter, legend_.mark(entry, top), colors, static_cast<Hue>(i));
+    legend_.paint_name(painter, entry++, top);
   }
-  painter.setFont(usual);
 }
 
 // Duration, and what its device does in it once that is known.

@@ -57,8 +57,18 @@ void TimelineView::load() {
   if (const auto& detail = session_.detail())
     add("predicted: " + detail->name, true, detail->lanes);
   if (const auto& traced = session_.traced()) add("trace: " + traced->name, false, traced->lanes);
+  lay_out_legend();
   suit_lane_size();
   lay_out();
+}
+
+// Below the lanes where there is room for it in one line, else below their names, too.
+void TimelineView::lay_out_legend() {
+  QStringList names;
+  for (std::size_t i = 0; i < kHues; ++i) {
+    if (hues_[i]) names += to_text(static_cast<Hue>(i));
+  }
+  legend_ = Legend(names, fontMetrics(), kTimeGutter, 8, width());
 }
 
 // As high as there is room for, so that they are easily read, unless a person chose.
@@ -93,12 +103,6 @@ void TimelineView::lay_out() {
   set_scroll(scroll_);
 }
 
-std::int64_t TimelineView::end() const {
-  std::int64_t latest = 1;
-  for (const Section& section : sections_) latest = std::max(latest, section.lanes->end);
-  return latest;
-}
-
 QRect TimelineView::pinned_area() const {
   return {kTimeGutter, kOverviewHeight + kRulerHeight, std::max(1, width() - kTimeGutter - 8),
           pinned_height_};
@@ -107,7 +111,7 @@ QRect TimelineView::pinned_area() const {
 QRect TimelineView::lanes_area() const {
   const QRect pinned = pinned_area();
   const int top = pinned.top() + pinned.height();
-  return {pinned.left(), top, pinned.width(), std::max(1, height() - top - kLegendHeight)};
+  return {pinned.left(), top, pinned.width(), std::max(1, height() - top - legend_.height())};
 }
 
 std::optional<TimelineView::Drawn> TimelineView::drawn_at(int y) const {
@@ -161,6 +165,7 @@ QString TimelineView::words_of(const Spot& spot) const {
 
 void TimelineView::resizeEvent(QResizeEvent*) {
   overview_ = {};
+  lay_out_legend();
   suit_lane_size();
   lay_out();
 }

@@ -8,16 +8,16 @@
 
 #include "gui/findable.h"
 #include "gui/lane_painter.h"
+#include "gui/legend.h"
 #include "gui/session.h"
 
 namespace meshwright {
 
 // Left of every time axis, so that views above each other agree about where a moment is.
-inline constexpr int kTimeGutter = 150;
+inline constexpr int kTimeGutter = 164;
 
 // In pixels: the whole step, the ruler under it, and the title of a step where there are two.
 inline constexpr int kOverviewHeight = 22, kRulerHeight = 22, kTitleHeight = 20;
-inline constexpr int kLegendHeight = 20;
 
 // A step task by task: an overview, a ruler, lanes that are pinned, and lanes by device; the
 // prediction, and below it a trace where one is open.
@@ -61,9 +61,10 @@ class TimelineView : public QWidget, public Findable {
   enum class Drag { None, Measure, Pan, Overview };
 
   void load();
+  void lay_out_legend();
   void suit_lane_size();
   void lay_out();
-  std::int64_t end() const;
+  std::int64_t end() const { return session_.whole_time().length; }
   QRect pinned_area() const;
   QRect lanes_area() const;
   // The layout that is drawn at a height, and where it begins; none: outside.
@@ -122,6 +123,7 @@ class TimelineView : public QWidget, public Findable {
   QImage overview_, picture_;
   LaidOutTexts numbers_, names_, small_names_;
   std::array<bool, kHues> hues_{};  // that lanes have
+  Legend legend_;                   // of them
 };
 
 // A time axis with its marks, above or below a view: lines down to `bottom`.

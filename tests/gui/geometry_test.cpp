@@ -5,12 +5,14 @@
 
 #include "gui/lane_layout.h"
 #include "gui/lane_pyramid.h"
+#include "gui/legend.h"
 #include "gui/memory_curve.h"
 #include "gui/placement_grid.h"
 #include "gui/point_painter.h"
 #include "gui/ticks.h"
 #include "gui/time_axis.h"
 #include "gui/timeline_lanes.h"
+#include "tests/gui/application.h"
 #include "tests/test_scale.h"
 
 namespace meshwright {
@@ -366,6 +368,34 @@ TEST_CASE("the fullest moment of any stretch is what a look at every sample find
     REQUIRE(along.size() + 1 == edges.size());
     for (std::size_t x = 0; x < along.size(); ++x) {
       CHECK(along[x] == &curve.fullest(edges[x], edges[x + 1]));
+    }
+  }
+}
+
+TEST_CASE("a legend has all its entries beside and below each other, however narrow it is") {
+  application();
+  const QFontMetrics metrics{QFont()};
+  Numbers numbers(31);
+  for (int i = 0; i < cases(200, 2000); ++i) {
+    QStringList names;
+    for (std::int64_t n = draw(numbers, 1, 12); n > 0; --n) {
+      names += QString(static_cast<qsizetype>(draw(numbers, 1, 20)), 'w');
+    }
+    const auto left = static_cast<int>(draw(numbers, 0, 200));
+    const auto width = static_cast<int>(draw(numbers, 1, 2000));
+    const auto wrapped = static_cast<int>(draw(numbers, 0, left));
+    const Legend legend(names, metrics, left, wrapped, width);
+    REQUIRE(legend.size() == static_cast<std::size_t>(names.size()));
+    for (std::size_t a = 0; a < legend.size(); ++a) {
+      const QRect mark = legend.mark(a, 5), name = legend.name(a, 5);
+      INFO("entry " << a << " in " << width);
+      CHECK(name.width() >= metrics.horizontalAdvance(names[static_cast<qsizetype>(a)]));
+      CHECK(mark.right() < name.left());
+      CHECK(name.bottom() < 5 + legend.height());
+      // An entry that is wider than all there is has a line of its own.
+      const bool first = a == 0 || legend.mark(a - 1, 5).top() < mark.top();
+      CHECK((first || name.right() < width));
+      if (!first) CHECK(legend.name(a - 1, 5).right() < mark.left());
     }
   }
 }

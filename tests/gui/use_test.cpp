@@ -5,6 +5,7 @@
 #include <QToolButton>
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "cli/runs_option.h"
 #include "gui/found_tasks.h"
@@ -357,6 +358,28 @@ TEST_CASE_METHOD(OpenWindow, "a click on the memory shows the tensors that are h
   CHECK(window.view("holdings")->isVisible());
   const double middle = static_cast<double>(session.time().length) / 2e9;
   CHECK(session.moment().value() == Approx(middle).epsilon(0.05));
+}
+
+TEST_CASE_METHOD(OpenWindow, "every tab of the plan is there and opened by its name at any width") {
+  play_pipeline(session);
+  for (const int wide : {1920, 1280, 1000}) {
+    window.resize(wide, 720);
+    QCoreApplication::processEvents();
+    auto* strip = window.findChild<QWidget*>("plan tabs");
+    REQUIRE(strip);
+    std::set<QString> names;
+    for (QToolButton* button : strip->findChildren<QToolButton*>()) {
+      INFO(button->text().toStdString() << " at " << wide);
+      CHECK(strip->rect().contains(button->geometry()));
+      CHECK(button->width() >= button->sizeHint().width());
+      names.insert(button->text());
+      QTest::mouseClick(button, Qt::LeftButton);
+      CHECK(button->isChecked());
+    }
+    CHECK(names.size() == 8);
+    CHECK(window.view("range")->isVisible());
+    CHECK_FALSE(window.view("summary")->isVisible());
+  }
 }
 
 }  // namespace meshwright

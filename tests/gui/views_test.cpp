@@ -115,7 +115,14 @@ TEST_CASE("colours of bars keep apart from the background, and labels from the b
       INFO(to_text(static_cast<Hue>(hue)) << (dark ? " dark" : " light"));
       if (static_cast<Hue>(hue) != Hue::Idle)
         CHECK(contrast(colors.hues[hue], colors.background) >= 3);
-      CHECK(contrast(colors.hues[hue], colors.labels[hue]) >= 3);
+      // Also in any shade of it, as lanes have from afar.
+      for (int share = 0; share <= 100; share += 5) {
+        const auto part = [&](int from, int to) { return from + (to - from) * share / 100; };
+        const QColor &under = colors.stripe, &full = colors.hues[hue];
+        const QColor shade(part(under.red(), full.red()), part(under.green(), full.green()),
+                           part(under.blue(), full.blue()));
+        CHECK(contrast(shade, readable_on(shade)) >= 4.2);
+      }
     }
   }
 }
