@@ -25,7 +25,10 @@ Bytes Bounds::state_of(const PlanChoices& choices) const {
 Seconds Bounds::of_replicas(const PlanChoices& choices) {
   const auto all = replica_group(choices);
   if (!all || all->members == 1 || choices.shard) return {};
-  const StageHolds holds = share_of(choices, layer_weights_);
+  WeightElements weights = layer_weights_;
+  const auto sharing = replica_group(choices, true);
+  if (!sharing) weights.routed = 0;
+  const StageHolds holds = share_of(choices, weights);
   const BufferElement gradient = gradient_element(element_plan(choices));
   const auto microbatches = static_cast<double>(microbatches_of(choices));
   const double sums = choices.zero >= 2 ? microbatches : 1;
@@ -52,7 +55,6 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
     return seconds;
   };
   const double common = lane(*all, holds.elements - holds.routed, largest_.common);
-  const auto sharing = replica_group(choices, true);
   const double routed =
       sharing ? lane(*sharing, holds.routed, share_of(choices, largest_).routed * choices.pp) : 0;
   return Seconds(std::max({common, routed, ports.most()}) * kRounding);

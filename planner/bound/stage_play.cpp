@@ -162,7 +162,27 @@ LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
   ports.add(prices.ports);
   after[kCompute] =
       std::max(after[kCompute], state[kCompute] + std::max(prices.gathers, ports.most()));
+  after[kCompute] = std::max(after[kCompute], after_lanes(stages_[number], item, prices, state));
   return after;
+}
+
+// What an entry transfers comes after what the lanes had to do before, and the last of it in a
+// backward is a sum.
+double StagePlay::after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
+                              const LaneTimes& state) const {
+  double end = kNever;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (prices.gather_lanes[i] == 0) continue;
+    double& until = stage.gathers_until[i];
+    until = std::max(until, state[kCompute]) + prices.gather_lanes[i];
+    end = std::max(end, until + (item.forward ? prices.left_s[i] : 0));
+    if (!item.forward) until += choices_.overlap ? prices.sum_lanes[i] : 0;
+  }
+  if (!item.forward && choices_.overlap) {
+    double& summed = stage.gathers_until[0];
+    stage.scattered = summed = std::max(stage.scattered, summed);
+  }
+  return end;
 }
 
 // Buckets are updated and gathered in the order in which the forward uses them, which is the one in

@@ -58,7 +58,10 @@ class StagePlay {
     std::vector<BucketPrice> buckets;
     double gathers = 0, least = 0, most = 0;  // of layers' weights, in one entry of the order
     PortLoad ports = {};                      // of these
-    ReplicaLoad step = {};                    // of all buckets
+    // By lane: of these gathers, of the kernels that may use what the last of them brings in the
+    // forward, and of the sums of all gradients.
+    double gather_lanes[2] = {}, left_s[2] = {}, sum_lanes[2] = {};
+    ReplicaLoad step = {};  // of all buckets
   };
   // Gradients that are summed over the replicas together.
   struct Sync {
@@ -81,11 +84,12 @@ class StagePlay {
     // After the last step's norm: when buckets are updated and gathered, as far as they were used.
     double updated = 0, gathered[2] = {};  // the latter by lane
     std::vector<Sync> syncs;
-    std::map<std::size_t, Sync> tied;  // by weight
-    double scattered = kNever;         // when the last sum of every micro-batch is there
-    double summing = kNever;           // until when sums over the replicas are under way
-    PipelineItem forward;              // the last one
-    double previous_start = kNever;    // of the entry before the one at hand
+    std::map<std::size_t, Sync> tied;            // by weight
+    double scattered = kNever;                   // when the last sum of every micro-batch is there
+    double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
+    double summing = kNever;                     // until when sums over the replicas are under way
+    PipelineItem forward;                        // the last one
+    double previous_start = kNever;              // of the entry before the one at hand
     // Until when copies to the host and back are under way.
     double copied_out = kNever, copied_back = kNever;
     double done_s = 0;  // of kernels
@@ -107,6 +111,8 @@ class StagePlay {
                  LaneTimes& after) const;
   void note_copies(Stage& stage, const PipelineItem& item, double start);
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
+  double after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
+                     const LaneTimes& state) const;
   void wait_for_weights(std::size_t number, const PipelineItem& item);
   void send(std::size_t number, const PipelineItem& item);
   double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);

@@ -145,23 +145,28 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
   ChunkPrices& prices = chunk_prices_[(alike_ ? 0 : number) * work_.kind_count() + kind];
   if (prices.known) return prices;
   prices.known = true;
-  std::array<double, 2> gathers = {}, most = {};  // by lane
+  double most[2] = {};  // by lane
   bool any = false;
   for (const BoundBucket& bucket : (*buckets_)[kind]) {
     const BucketPrice price =
         prices.buckets.emplace_back(price_of(number, bucket.elements, bucket.routed));
     prices.step.add(load_of(price, bucket));
+    prices.sum_lanes[bucket.routed] += price.sum.seconds;
     // An embedding is not read in the backward.
     if (!bucket.of_layers) continue;
     const double gather = price.gather.seconds;
     prices.least = any ? std::min(prices.least, gather) : gather;
     any = true;
     most[bucket.routed] = std::max(most[bucket.routed], gather);
-    gathers[bucket.routed] += gather;
+    // The first that is complete is the last that is gathered in the forward.
+    if (prices.gather_lanes[bucket.routed] == 0) {
+      prices.left_s[bucket.routed] = bucket.forward_left_s;
+    }
+    prices.gather_lanes[bucket.routed] += gather;
     prices.ports.add(price.gather.ports);
   }
-  const std::size_t longer = gathers[1] > gathers[0] ? 1 : 0;
-  prices.gathers = gathers[longer];
+  const std::size_t longer = prices.gather_lanes[1] > prices.gather_lanes[0] ? 1 : 0;
+  prices.gathers = prices.gather_lanes[longer];
   prices.most = most[longer];
   return prices;
 }
@@ -197,7 +202,8 @@ void StagePlay::add_tied() {
 // When all gradients of a stage are summed and all its kernels are done.
 double StagePlay::end_of_stage(const Stage& stage) const {
   std::array<double, 2> lanes = {kNever, kNever};
-  double end = stage.state[kCompute], left = 0;
+  double end = std::max(stage.state[kCompute], stage.gathers_until[0]), left = 0;
+  end = std::max(end, stage.gathers_until[1]);
   for (const Sync& sync : stage.syncs) {
     double& lane = lanes[sync.routed];
     lane = std::max(lane, sync.ready) + sync.price.sum.seconds;
