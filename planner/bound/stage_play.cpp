@@ -244,9 +244,9 @@ double StagePlay::least_step() {
   const bool repeats = setting_.engine.repeat;
   double before = kNotSent, after = kNotSent, tail = 0;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    before = std::min(before, repeats ? stages_[s].update_s : 0);
+    before = std::min(before, repeats ? stages_[s].all_updated : 0);
     after = std::min(after, largest_s(s));
-    tail = std::max(tail, repeats ? 0 : stages_[s].update_s);
+    tail = std::max(tail, repeats ? 0 : stages_[s].all_updated);
   }
   return std::max({lanes_s(), copies_s(), before + *work_.end + after + norm_s() + tail});
 }
@@ -257,7 +257,7 @@ double StagePlay::step() {
   for (Stage& stage : stages_) {
     // From one step's norm to the next, or from the start to the end.
     stage.state.fill(engine.repeat ? kNever : 0);
-    stage.state[kCompute] = engine.repeat ? stage.update_s : 0;
+    stage.state[kCompute] = engine.repeat ? stage.all_updated : 0;
     stage.state[kHost] = engine.repeat || engine.dispatch == Seconds(0) ? kNever : 0;
   }
   run_stages();
@@ -275,7 +275,7 @@ double StagePlay::end_of_step() {
     summed = std::max(summed, end_of_stage(stage) + largest_s(s));
     const bool gathers = choices_.zero == 1 || choices_.zero == 2;
     if (!setting_.engine.repeat) {
-      tail = std::max({tail, stage.update_s, gathers ? gathers_s(stage) : 0, state_copy_s(s)});
+      tail = std::max({tail, stage.all_updated, gathers ? gathers_s(stage) : 0});
     }
   }
   return std::max(lanes_s(), summed + norm_s() + tail);

@@ -78,8 +78,9 @@ class StagePlay {
     double sends[2] = {kNever, kNever}, receives[2] = {kNever, kNever};
     double send_s[2] = {}, receive_s[2] = {};  // of a message
     PortLoad sent[2] = {};
-    double loss = 0;  // of compute, while replicas transfer
-    double update_s = 0;
+    double loss = 0;         // of compute, while replicas transfer
+    double update_s = 0;     // of kernels
+    double all_updated = 0;  // after the norm
     ReplicaLoad replicas = {};
     // After the last step's norm: when buckets are updated and gathered, as far as they were used.
     double updated = 0, gathered[2] = {};  // the latter by lane
@@ -146,7 +147,8 @@ class StagePlay {
   void add_replicas();
   double gathers_s(const Stage& stage) const;
   // What the lanes have to do in a step, in the stage whose have most to.
-  double lanes_s() const;
+  double lanes_s();
+  double slowed_s(std::size_t number);
   double ports_s(std::size_t number) const;
   double kernels_s(std::size_t number) const;
   // Of the kernel that finds the largest gradient of a stage; and the norm of all behind it.

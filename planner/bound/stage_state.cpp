@@ -236,6 +236,8 @@ void StagePlay::add_updates() {
     for (std::size_t c = s; c < work_.chunk_count(); c += stages_.size()) {
       stages_[s].update_s += of_kinds[work_.kind_of(c)];
     }
+    // State comes from the host after the norm, and is updated before anything else is computed.
+    stages_[s].all_updated = std::max(stages_[s].update_s, state_copy_s(s));
   }
 }
 
@@ -278,14 +280,33 @@ void StagePlay::add_replicas() {
   }
 }
 
-double StagePlay::lanes_s() const {
+double StagePlay::lanes_s() {
   double lanes = 0;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const double replicas = stages_[s].replicas.busier();
     const double kernels = kernels_s(s) + stages_[s].update_s;
     lanes = std::max({lanes, replicas, ports_s(s), kernels + replicas * stages_[s].loss});
+    lanes = std::max(lanes, slowed_s(s));
   }
   return lanes;
+}
+
+// From one norm to the next a device computes, one after the other, and waits for what its kernels
+// wait for. Of the time y that it waits and the time C that replicas transfer, kernels are slowed
+// for C - y at least, so that all takes kernels + y + loss (C - y): no less for longer waits.
+double StagePlay::slowed_s(std::size_t number) {
+  const Stage& stage = stages_[number];
+  double entries = 0, transfers = 0;
+  for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
+    const ChunkWork& chunk = work_.chunk(c);
+    entries += chunk.forward.rows[kCompute][kCompute] + chunk.backward.rows[kCompute][kCompute];
+    transfers += chunk.forward_transfer_s + chunk.backward_transfer_s;
+  }
+  const auto microbatches = static_cast<double>(microbatches_);
+  const double norm = norm_s();
+  const double all = microbatches * entries + stage.all_updated + largest_s(number) + norm;
+  const double waits = microbatches * transfers + stage.all_updated - stage.update_s + norm;
+  return all + std::max(0.0, stage.replicas.busier() - waits) * stage.loss;
 }
 
 // What all transfers of a device take of its ways out in a step.
