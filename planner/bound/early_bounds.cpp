@@ -21,29 +21,42 @@ Bytes operand_of(const Kernel& kernel, Precision precision) {
 
 }  // namespace
 
-Bounds::SampleSeconds Bounds::sample(const PlanChoices& choices, std::int64_t microbatch) {
+Bounds::LoweredKey Bounds::any_place_key(const PlanChoices& choices) {
+  LoweredKey key = key_of(choices);
+  key.tp_inside = key.cp_inside = key.dp_inside = 0;
+  key.ep = 1;
+  key.sequence_parallel = false;
+  key.recompute.clear();
+  return key;
+}
+
+const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& choices,
+                                            std::int64_t microbatch) {
+  const auto [entry, added] = known.try_emplace(microbatch);
+  SampleSeconds& least = entry->second;
+  if (!added) return least;
   PlanChoices any_place = choices;
   any_place.place.clear();
   any_place.sequence_parallel = false;
   any_place.recompute = {};
   any_place.ep = 1;
-  const SampleSeconds least = plain_sample(any_place, microbatch);
+  least = plain_sample(any_place, microbatch);
   // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
   if (choices.tp == 1 || choices.tensor != TensorForm::OneD) return least;
   any_place.sequence_parallel = true;
   const SampleSeconds cut = plain_sample(any_place, microbatch);
   // Nothing: it cannot be lowered.
-  if (least.all == 0 || cut.all == 0) return least.all == 0 ? cut : least;
-  return {std::min(least.all, cut.all), std::min(least.layer, cut.layer),
-          std::min(least.largest, cut.largest)};
+  if (least.all == 0 || cut.all == 0) {
+    if (least.all == 0) least = cut;
+    return least;
+  }
+  least = {std::min(least.all, cut.all), std::min(least.layer, cut.layer),
+           std::min(least.largest, cut.largest)};
+  return least;
 }
 
-const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
-                                                  std::int64_t microbatch) {
-  const LoweredKey key = key_of(choices);
-  const auto [entry, added] = samples_.try_emplace({key, microbatch});
-  if (!added) return entry->second;
-  const auto [known, first] = kernels_.try_emplace(key);
+Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int64_t microbatch) {
+  const auto [known, first] = kernels_.try_emplace(key_of(choices));
   if (first) {
     const auto lowered = lowered_blocks(choices);
     if (const auto* blocks = std::get_if<LoweredBlocks>(&*lowered)) {
@@ -52,7 +65,7 @@ const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
   }
   const DeviceId device(0);
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
-  SampleSeconds& seconds = entry->second;
+  SampleSeconds seconds;
   std::vector<double> blocks(setting_.model.blocks.size(), 0);
   for (const BlockKernel& kernel : known->second) {
     Kernel whole = grown(kernel.one, kernel.two, microbatch / parts);
@@ -78,9 +91,13 @@ const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
 }
 
 Seconds Bounds::of_kernels(const PlanChoices& choices) {
+  return of_kernels(samples_of(choices), choices);
+}
+
+Seconds Bounds::of_kernels(Samples& known, const PlanChoices& choices) {
   const auto samples = static_cast<double>(batch_.global_batch / choices.dp);
   const auto stages = static_cast<double>(choices.pp);
-  const SampleSeconds seconds = sample(choices, choices.microbatch);
+  const SampleSeconds& seconds = sample(known, choices, choices.microbatch);
   // As in of_any.
   const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
   const double kernels = (seconds.all * samples / stages + ahead) * kRounding;
@@ -92,10 +109,11 @@ Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
   const std::int64_t samples = batch_.global_batch / choices.dp;
   std::optional<Seconds> least;
   PlanChoices one = choices;
+  Samples& known = samples_of(choices);
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
   for (one.microbatch = parts; one.microbatch <= samples; one.microbatch += parts) {
     if (samples % one.microbatch != 0) continue;
-    const Seconds step = of_kernels(one);
+    const Seconds step = of_kernels(known, one);
     least = std::min(least.value_or(step), step);
   }
   // None: no micro-batch can be shared out among the rows of tensor devices.
@@ -108,7 +126,7 @@ Seconds Bounds::of_mesh(const PlanChoices& choices) const {
 }
 
 Bytes Bounds::largest_operand(const PlanChoices& choices) {
-  return sample(choices, choices.microbatch).largest + setting_.memory.context;
+  return sample(samples_of(choices), choices, choices.microbatch).largest + setting_.memory.context;
 }
 
 }  // namespace meshwright

@@ -137,8 +137,13 @@ class Bounds {
     double all = 0, layer = 0;
     Bytes largest = {};
   };
-  SampleSeconds sample(const PlanChoices& choices, std::int64_t microbatch);
-  const SampleSeconds& plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  using Samples = std::map<std::int64_t, SampleSeconds>;  // by micro-batch
+  // In any place. What is known of them stays where it is.
+  Samples& samples_of(const PlanChoices& choices) { return samples_[any_place_key(choices)]; }
+  static LoweredKey any_place_key(const PlanChoices& choices);
+  const SampleSeconds& sample(Samples& known, const PlanChoices& choices, std::int64_t microbatch);
+  Seconds of_kernels(Samples& known, const PlanChoices& choices);
+  SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
   // Elements of weights: those that all have part of, and those of experts.
   struct WeightElements {
     std::int64_t common = 0, routed = 0;
@@ -226,7 +231,7 @@ class Bounds {
   std::vector<OpPlan> latest_ops_;
   // By degrees, in any place; none: refused.
   std::map<LoweredKey, std::vector<BlockKernel>> kernels_;
-  std::map<BlocksKey, SampleSeconds> samples_;
+  std::map<LoweredKey, Samples> samples_;
   std::map<std::string, Prices> prices_;  // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   std::map<std::tuple<TransferKind, BufferElement, ReplicaGroup, std::int64_t>, TransferLoad>

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,10 +24,20 @@ inline bool is_before(const Node& a, const Node& b) {
   // Numbers first: texts take long to write.
   const auto numbers = [](const PlanChoices& c) {
     return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.microbatch, c.sequence_parallel, c.schedule,
-                      c.virtual_stages, c.zero, c.recompute.kind, c.recompute.dropped.size(),
-                      c.offload_activations, c.offload_optimizer, c.bucket.value());
+                      c.virtual_stages, c.context, c.ulysses.value_or(0), c.place.size(), c.zero,
+                      c.recompute.kind, c.recompute.dropped.size(), c.offload_activations,
+                      c.offload_optimizer, c.bucket.value());
   };
-  if (numbers(a.choices) != numbers(b.choices)) return numbers(a.choices) < numbers(b.choices);
+  if (const auto order = numbers(a.choices) <=> numbers(b.choices); order != 0) return order < 0;
+  const auto counts = [](const PlanChoices& c) {
+    return c.place | std::views::transform(&NodeShare::count);
+  };
+  const auto places = [&](const PlanChoices& c, const PlanChoices& d) {
+    return std::ranges::lexicographical_compare(counts(c), counts(d));
+  };
+  if (places(a.choices, b.choices)) return true;
+  if (places(b.choices, a.choices)) return false;
+  if (a.choices == b.choices) return false;
   return to_text(a.choices) < to_text(b.choices);
 }
 

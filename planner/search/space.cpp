@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "costmodel/base/input_error.h"
 #include "planner/search/each_choice.h"
@@ -278,8 +279,9 @@ std::vector<std::string> SearchSpace::notes() const {
 double SearchSpace::size() const {
   const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
   // What follows the mesh depends on little of it, unless a target has a say.
-  std::map<std::int64_t, double> scheduled;  // by stages
-  std::map<bool, double> kept;               // whether weights are repeated
+  std::map<std::int64_t, double> scheduled;               // by stages
+  std::map<std::array<std::int64_t, 4>, double> divided;  // by degrees
+  std::map<bool, double> kept;                            // whether weights are repeated
   double size = 0;
   for (const PlanChoices& mesh : meshes()) {
     const auto sizes = microbatches(mesh);
@@ -291,7 +293,9 @@ double SearchSpace::size() const {
     if (first || target_) {
       state->second = count(recomputes(one)) * count(zeros(one)) * count(buckets(one));
     }
-    size += count(sizes) * count(divisions(one)) * schedule->second * state->second;
+    const auto [division, other] = divided.try_emplace({one.dp, one.tp, one.pp, one.cp});
+    if (other || target_) division->second = count(divisions(one));
+    size += count(sizes) * division->second * schedule->second * state->second;
   }
   return size;
 }
