@@ -1,5 +1,7 @@
 #include "gui/export_view.h"
 
+#include <fmt/format.h>
+
 #include <QClipboard>
 #include <QFileDialog>
 #include <QFontDatabase>
@@ -88,7 +90,7 @@ void ExportView::show_target() {
           exported(session_, target, *parse_launcher(launcher_.currentText().toStdString()));
       if (const auto* refusals = std::get_if<std::vector<Refusal>>(&made)) {
         std::string text = target.name + " cannot carry this plan:\n";
-        for (const Refusal& refusal : *refusals) text += "\n" + to_text(refusal) + "\n";
+        for (const Refusal& refusal : *refusals) text += fmt::format("\n{}\n", to_text(refusal));
         text_.setPlainText(QString::fromStdString(text));
       } else {
         files_ = std::get<std::vector<ExportedFile>>(std::move(made));
