@@ -29,8 +29,8 @@ std::filesystem::path session_file() {
 
 // A file that is not there or cannot be read is a message, and the program starts without it.
 void restore_session(GuiSession& session, MainWindow& window) {
-  if (!std::filesystem::exists(session_file())) return;
   try {
+    if (!std::filesystem::exists(session_file())) return;
     window.restore(read_session(JsonInput::read(session_file())));
   } catch (const std::exception& error) {
     session.report_problem(error.what());

@@ -22,7 +22,6 @@
 #include "gui/holdings_view.h"
 #include "gui/knobs_view.h"
 #include "gui/memory_view.h"
-#include "gui/open_file.h"
 #include "gui/parallel_view.h"
 #include "gui/placement_view.h"
 #include "gui/range_view.h"
@@ -303,8 +302,11 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  for (const QUrl& url : event->mimeData()->urls())
-    open_file(session_, url.toLocalFile().toStdString());
+  std::vector<std::string> names;
+  for (const QUrl& url : event->mimeData()->urls()) {
+    names.push_back(url.toLocalFile().toStdString());
+  }
+  open_files(names);
 }
 
 }  // namespace meshwright

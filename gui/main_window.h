@@ -70,6 +70,7 @@ class MainWindow : public QMainWindow {
                       std::function<void()> run);
   std::string focused_view() const;
   void ask_to_open();
+  void open_files(const std::vector<std::string>& names);
   void ask_to_save(const QString& usual, const std::function<void(const std::string&)>& save);
   void show_keys();
   void reset_layout();

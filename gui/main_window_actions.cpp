@@ -59,8 +59,7 @@ void MainWindow::add_file_actions(QMenu* file) {
     action->setShortcut(QKeySequence(Qt::CTRL | Qt::ALT | static_cast<Qt::Key>(Qt::Key_1 + i)));
     connect(action, &QAction::triggered, this, [this, i] {
       const auto at = static_cast<std::size_t>(i);
-      // It moves to the front of them.
-      if (at < session_.recent().size()) open_file(session_, std::string(session_.recent()[at]));
+      if (at < session_.recent().size()) open_files({session_.recent()[at]});
     });
     recent_.push_back(action);
   }
@@ -244,10 +243,18 @@ std::string MainWindow::focused_view() const {
 }
 
 void MainWindow::ask_to_open() {
+  std::vector<std::string> names;
   for (const QString& name :
        QFileDialog::getOpenFileNames(this, "Models, clusters, plans, traces")) {
-    open_file(session_, name.toStdString());
+    names.push_back(name.toStdString());
   }
+  open_files(names);
+}
+
+// What was wrong with others does not count any more.
+void MainWindow::open_files(const std::vector<std::string>& names) {
+  if (!names.empty()) session_.report_problem("");
+  for (const std::string& name : names) open_file(session_, name);
 }
 
 void MainWindow::ask_to_save(const QString& usual,

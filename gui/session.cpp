@@ -29,7 +29,8 @@ GuiSession::GuiSession(std::filesystem::path data)
       trace_job_(*this, [this] { settle(); }),
       range_job_(*this, [this] { settle(); }),
       find_job_(*this, [this] { settle(); }),
-      runs_job_(*this, [this] { settle(); }) {
+      runs_job_(*this, [this] { settle(); }),
+      open_job_(*this, [this] { settle(); }) {
   history_ = History<Look>(look());
 }
 
@@ -44,7 +45,8 @@ void GuiSession::set_inputs(Inputs inputs) {
 
 bool GuiSession::idle() const {
   return !search_job_.busy() && !detail_job_.busy() && !knobs_job_.busy() && !compare_job_.busy() &&
-         !trace_job_.busy() && !range_job_.busy() && !find_job_.busy() && !runs_job_.busy();
+         !trace_job_.busy() && !range_job_.busy() && !find_job_.busy() && !runs_job_.busy() &&
+         !open_job_.busy();
 }
 
 void GuiSession::settle() {

@@ -2,6 +2,7 @@
 
 #include <QObject>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -136,6 +137,9 @@ class GuiSession : public QObject {
   bool comparing_runs() const { return runs_job_.busy(); }
   const RunsCompared& runs() const { return runs_; }
 
+  // Reads what is to be opened beside the window, one after the other; what `read` returns is done
+  // here. One that fails is a problem, and those after it are not read.
+  void open(std::function<Job::Piece()> read);
   // Names of files that were opened, the last one first.
   const std::vector<std::string>& recent() const { return recent_; }
   void add_recent(const std::string& name);
@@ -212,6 +216,7 @@ class GuiSession : public QObject {
   void load_compared();
   void take_detail(std::shared_ptr<const PlanDetail> detail);
   void try_next();
+  void open_next();
   void take_tried(const std::shared_ptr<const PlanDetail>& detail, bool mark);
   void add_mark(std::uint32_t row);
   void load_range();
@@ -238,7 +243,8 @@ class GuiSession : public QObject {
   std::optional<std::uint32_t> selected_;
   std::shared_ptr<const PlanDetail> detail_;
   std::shared_ptr<const std::vector<KnobPrice>> knobs_;
-  std::deque<ToTry> to_try_;  // the first is being played
+  std::deque<ToTry> to_try_;                         // the first is being played
+  std::deque<std::function<Job::Piece()>> to_open_;  // the first is being read
   std::shared_ptr<const TracedStep> traced_;
   std::size_t device_ = 0;
   Seconds moment_;
@@ -263,7 +269,7 @@ class GuiSession : public QObject {
   bool followed_ = true;  // the best so far is selected until a person selects
   // Last: their threads end before anything that they report to.
   Job search_job_, detail_job_, knobs_job_, compare_job_, trace_job_, range_job_, find_job_,
-      runs_job_;
+      runs_job_, open_job_;
 };
 
 }  // namespace meshwright

@@ -1,5 +1,5 @@
-// Work that views ask for beside the search: traces, what a stretch of time is spent on, tasks by
-// their names, published runs.
+// Work that is asked for beside the search: files, traces, what a stretch of time is spent on,
+// tasks by their names, published runs.
 #include <algorithm>
 #include <cctype>
 
@@ -28,6 +28,27 @@ bool is_of_family(const std::string& device, const std::string& family) {
 }
 
 }  // namespace
+
+void GuiSession::open(std::function<Job::Piece()> read) {
+  to_open_.push_back(std::move(read));
+  if (to_open_.size() == 1) open_next();
+}
+
+void GuiSession::open_next() {
+  if (to_open_.empty()) return;
+  open_job_.start(
+      [this, read = to_open_.front()](const std::stop_token&, const Job::Deliver&) {
+        return [this, take = read()] {
+          take();
+          to_open_.pop_front();
+          open_next();
+        };
+      },
+      [this](const Ending& ending) {
+        to_open_.clear();
+        report_problem(ending.message, ending.code);
+      });
+}
 
 void GuiSession::open_trace(const std::string& file) {
   trace_job_.start(

@@ -1,4 +1,6 @@
 // Files that are opened, saved, changed while they are shown, and broken.
+#include <sys/stat.h>
+
 #include <QDropEvent>
 #include <QMimeData>
 #include <QTest>
@@ -137,6 +139,7 @@ TEST_CASE("whatever is dropped, the window shows it or says what is wrong with i
       session.set_inputs(small_question());
       session.report_problem("");
       drop(window, {file});
+      REQUIRE(settles(session));
       // Models and clusters are read when they are needed.
       if (session.problem().empty() && session.inputs() != small_question()) {
         session.try_plan("dp=8");
@@ -169,17 +172,21 @@ TEST_CASE("files that were opened are offered again, and one that has vanished i
     open_file(session, file.string());
     names.insert(names.begin(), file.string());
   }
+  REQUIRE(settles(session));
   CHECK(session.problem() == "");
   REQUIRE(session.recent().size() == 9);
   CHECK(std::equal(session.recent().begin(), session.recent().end(), names.begin()));
   open_file(session, names[4]);
+  REQUIRE(settles(session));
   CHECK(session.recent().size() == 9);
   CHECK(session.recent().front() == names[4]);
   // Names that are no files are not.
   open_file(session, "gpt2");
+  REQUIRE(settles(session));
   CHECK(session.recent().front() == names[4]);
   std::filesystem::remove(names[2]);
   open_file(session, names[2]);
+  REQUIRE(settles(session));
   CHECK_THAT(session.problem(), Catch::Contains("model8.json"));
   CHECK(session.problem_code() == ExitCode::BadInputFile);
 }
@@ -201,6 +208,7 @@ TEST_CASE("a session that was saved can be opened as a file") {
   CHECK(session.marked().size() == 2);
   folder.write("session.json", replaced(session_text(saved), "\"marked\": [", "\"marked\": [3, "));
   open_file(session, file.string());
+  REQUIRE(settles(session));
   CHECK_THAT(session.problem(), Catch::Contains("session.json") && Catch::Contains("marked"));
 }
 
@@ -214,9 +222,44 @@ TEST_CASE("files that are dropped onto the window are opened") {
   MainWindow window(session);
   window.show();
   drop(window, {model, cluster});
+  REQUIRE(settles(session));
   CHECK(session.inputs().model == model.string());
   CHECK(session.inputs().cluster == cluster.string());
   CHECK(session.recent().size() == 2);
+}
+
+TEST_CASE("what is no file is a message, and the window does not wait for it") {
+  application();
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "pipe.json", loop = folder.path() / "loop.json";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // nobody writes to it
+  std::filesystem::create_symlink("loop.json", loop);
+  GuiSession session(shipped_data());
+  for (const auto& file : {pipe, loop, std::filesystem::path("/dev/zero")}) {
+    INFO(file);
+    session.report_problem("");
+    open_file(session, file.string());
+    REQUIRE(settles(session));
+    CHECK_THAT(session.problem(), Catch::Contains(file.filename().string()));
+    CHECK(session.problem_code() == ExitCode::BadInputFile);
+  }
+}
+
+TEST_CASE("the window goes on while a large file is read, whatever is in it") {
+  application();
+  const TemporaryFolder folder;
+  // As a trace of another program is, which says what it is nowhere.
+  std::string text = "[";
+  for (int i = 0; i < 200'000; ++i) text += "{\"ph\": \"X\", \"ts\": 1},\n";
+  const auto file = folder.write("large.json", text + "{}]");
+  GuiSession session(shipped_data());
+  open_file(session, file.string());
+  // It came back at once: what is to be read is still to come.
+  CHECK_FALSE(session.idle());
+  CHECK(session.inputs().model != file.string());
+  REQUIRE(settles(session));
+  // It may be a model for all that can be said before one is needed.
+  CHECK(session.inputs().model == file.string());
 }
 
 }  // namespace meshwright

@@ -135,16 +135,23 @@ TEST_CASE("files are taken for what they are") {
   session.set_inputs(small_question());
   open_file(session, "llama3-8b");
   open_file(session, "a100-80:2x8");
+  REQUIRE(settles(session));
   CHECK(session.inputs().model == "llama3-8b");
   CHECK(session.inputs().cluster == "a100-80:2x8");
   const std::string cluster = (shipped_data() / "clusters/t4.json").string();
   open_file(session, cluster);
+  REQUIRE(settles(session));
   CHECK(session.inputs().cluster == cluster);
   const std::string model = (shipped_data() / "models/gpt2.json").string();
   open_file(session, model);
+  REQUIRE(settles(session));
   CHECK(session.inputs().model == model);
+  // What comes after a file that cannot be read is not opened, so that the message stays.
   open_file(session, "/no/such/file.json");
+  open_file(session, "llama3-8b");
+  REQUIRE(settles(session));
   CHECK_THAT(session.problem(), Catch::Contains("/no/such/file.json"));
+  CHECK(session.inputs().model == model);
   const TemporaryFolder folder;
   const std::string broken = (folder.path() / "broken.json").string();
   std::ofstream(broken) << "{\"otherData\": 3}";
@@ -173,6 +180,7 @@ TEST_CASE("of a search that was saved the question is asked again and its plans 
   CHECK(session.rows()[1].choices.tp == 2);
   std::ofstream(file) << R"({"plans": [], "model": 3})";
   open_file(session, file);
+  REQUIRE(settles(session));
   CHECK_THAT(session.problem(), Catch::Contains("search.json"));
 }
 
