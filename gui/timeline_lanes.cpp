@@ -27,6 +27,7 @@ Hue hue_of(Phase phase) {
 Hue hue_of(Purpose purpose) {
   switch (purpose) {
     case Purpose::Tensor:
+    case Purpose::Context:
       return Hue::TensorTransfer;
     case Purpose::Experts:
       return Hue::ExpertTransfer;
@@ -124,7 +125,8 @@ class LanesWriter {
 }  // namespace
 
 Hue hue_of_transfer(std::string_view purpose) {
-  for (const Purpose one : {Purpose::Tensor, Purpose::Experts, Purpose::Pipeline}) {
+  for (const Purpose one :
+       {Purpose::Tensor, Purpose::Context, Purpose::Experts, Purpose::Pipeline}) {
     if (to_text(one) == purpose) return hue_of(one);
   }
   return Hue::DataTransfer;

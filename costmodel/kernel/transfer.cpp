@@ -178,6 +178,8 @@ std::string_view to_text(Purpose purpose) {
   switch (purpose) {
     case Purpose::Tensor:
       return "tensor";
+    case Purpose::Context:
+      return "context";
     case Purpose::Experts:
       return "experts";
     case Purpose::Pipeline:

@@ -47,7 +47,7 @@ inline bool cuts_target(TransferKind kind) {
 enum class Reduction { Sum, Max };
 
 // Why a transfer is there: what reports add up.
-enum class Purpose { Tensor, Experts, Pipeline, Gradients, Weights, Tied, Norm, Loss };
+enum class Purpose { Tensor, Context, Experts, Pipeline, Gradients, Weights, Tied, Norm, Loss };
 std::string_view to_text(Purpose purpose);
 
 // How a dimension is shared out among the members of a group: by place in the group the ranges of

@@ -56,25 +56,31 @@ FragmentTask FragmentWriter::transfer_task(Transfer transfer, const View& from,
   return task;
 }
 
+Purpose FragmentWriter::purpose_along(const std::vector<AxisId>& axes, Purpose purpose) const {
+  if (purpose != Purpose::Tensor || axes.empty()) return purpose;
+  const auto is_context = [&](AxisId axis) { return std::ranges::count(context_axes_, axis) > 0; };
+  return std::ranges::all_of(axes, is_context) ? Purpose::Context : purpose;
+}
+
 void FragmentWriter::all_reduce(const View& view, const std::vector<AxisId>& axes,
-                                Reduction reduction) {
+                                Reduction reduction, Purpose purpose) {
   add_task(transfer_task({.kind = TransferKind::AllReduce,
                           .reduction = reduction,
-                          .purpose = Purpose::Tensor,
+                          .purpose = purpose_along(axes, purpose),
                           .group = placement_.group(axes)},
                          view, view));
 }
 
 void FragmentWriter::send_to(DeviceId device, const View& view) {
   add_task(transfer_task({.kind = TransferKind::Send,
-                          .purpose = Purpose::Tensor,
+                          .purpose = Purpose::Context,
                           .group = {placement_.device(), device}},
                          view, view));
 }
 
 void FragmentWriter::receive_from(DeviceId device, const View& view) {
   FragmentTask task = transfer_task({.kind = TransferKind::Receive,
-                                     .purpose = Purpose::Tensor,
+                                     .purpose = Purpose::Context,
                                      .group = {device, placement_.device()}},
                                     view, view);
   task.waits_for_compute = true;
@@ -144,7 +150,7 @@ void FragmentWriter::emit_step(const RelayoutStep& step, const Layout& before, c
   if (step.from) target = cut_of(after, before, *step.from, group);
   if (alone) return emit_slice(source, from, to, name);
   add_task(transfer_task({.kind = transfer_kind(step.kind),
-                          .purpose = purpose,
+                          .purpose = purpose_along(step.axes, purpose),
                           .group = std::move(group),
                           .source_cut = std::move(source),
                           .target_cut = std::move(target)},

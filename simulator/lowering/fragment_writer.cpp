@@ -169,6 +169,12 @@ View FragmentWriter::loss_sum() {
   return {*loss_, dense_operand({1}, BufferElement::Double)};
 }
 
+std::vector<AxisId> FragmentWriter::axes_beside(std::vector<AxisId> axes,
+                                                const std::vector<AxisId>& others) {
+  std::erase_if(axes, [&](AxisId axis) { return std::ranges::count(others, axis) > 0; });
+  return axes;
+}
+
 void FragmentWriter::emit(KernelDraft& call) {
   count_rows(call);
   add_task(call.take());

@@ -24,7 +24,8 @@ class FragmentWriter {
         placement_(placement),
         shards_(planned, plan, placement),
         range_(range),
-        edges_(edges) {}
+        edges_(edges),
+        context_axes_(axes_beside(planned.loss_axes(), plan.batch_axes)) {}
   Fragment write();
 
   const Plan& plan() const { return plan_; }
@@ -132,15 +133,16 @@ class FragmentWriter {
 
   // Combines what each device along these axes has of a view, in place.
   void all_reduce(const View& view, const std::vector<AxisId>& axes,
-                  Reduction reduction = Reduction::Sum);
-  // What an op's devices tell each other while they compute. What is received comes when computing
-  // has come to its place in the list, since it takes memory.
+                  Reduction reduction = Reduction::Sum, Purpose purpose = Purpose::Tensor);
+  // What devices with parts of the same sequence tell each other while they compute. What is
+  // received comes when computing has come to its place in the list, since it takes memory.
   void send_to(DeviceId device, const View& view);
   void receive_from(DeviceId device, const View& view);
-  // Where the loss is summed.
   // What all losses add to, and whether one has already.
   View loss_sum();
   bool has_loss() const { return loss_.has_value(); }
+  // Axes of devices that have parts of the same samples: of their tokens, labels and losses.
+  const std::vector<AxisId>& context_axes() const { return context_axes_; }
 
   bool needs_gradient(TensorId tensor) const {
     return planned_.graph.tensors[tensor.index()].needs_gradient;
@@ -244,6 +246,10 @@ class FragmentWriter {
   // Steps from a view to `end`; whatever lies between is there only for that.
   void emit_steps(const RelayoutSteps& steps, Layout layout, View view, const View& end,
                   const std::string& name, Purpose purpose = Purpose::Tensor);
+  static std::vector<AxisId> axes_beside(std::vector<AxisId> axes,
+                                         const std::vector<AxisId>& others);
+  // Of what is moved for computing.
+  Purpose purpose_along(const std::vector<AxisId>& axes, Purpose purpose) const;
   static bool is_in_place(const RelayoutStep& step) { return step.kind == RelayoutKind::AllReduce; }
   static bool are_in_place(const RelayoutSteps& steps) {
     return std::ranges::all_of(steps, is_in_place);
@@ -271,6 +277,7 @@ class FragmentWriter {
   const Shards shards_;
   const OpRange range_;
   const FragmentEdges edges_;
+  const std::vector<AxisId> context_axes_;
 
   Fragment fragment_;
   std::vector<FragmentTask>* tasks_ = nullptr;  // the list being written

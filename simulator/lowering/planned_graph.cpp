@@ -317,6 +317,11 @@ std::vector<AxisId> PlannedGraph::gradient_axes(std::size_t op, std::size_t weig
   return {axes.begin(), axes.end()};
 }
 
+std::vector<AxisId> PlannedGraph::loss_axes() const {
+  const auto& partial = op(graph.ops.size() - 1).layouts.outputs[0].partial;
+  return partial ? partial->axes : std::vector<AxisId>();
+}
+
 const std::vector<AxisId>& PlannedGraph::expert_axes(std::size_t dispatch_op) const {
   static const std::vector<AxisId> none;
   for (const std::size_t reader : readers[graph.ops[dispatch_op].outputs[0].index()]) {

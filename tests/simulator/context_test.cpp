@@ -39,7 +39,7 @@ std::int64_t moved(const Program& program, TransferKind kind) {
   for (const Task& task : program.tasks) {
     if (task.kind != TaskKind::Transfer) continue;
     const Transfer& transfer = program.transfer(task);
-    const bool counts = transfer.kind == kind && transfer.purpose == Purpose::Tensor;
+    const bool counts = transfer.kind == kind && transfer.purpose == Purpose::Context;
     if (counts) count += element_count(transfer);
   }
   return count;
@@ -101,6 +101,26 @@ TEST_CASE(
       if (c != 4) continue;
       check_moved(degrees + "4,context=double-ring,inner_ring=2", TransferKind::Send, 9 * block);
     }
+  }
+}
+
+TEST_CASE("what parts of a sequence tell each other is told apart from tensor parallelism") {
+  const auto tensor_elements = [](const std::string& choices) {
+    std::int64_t count = 0;
+    const Program program = context_programs(choices, context_model(2)).front();
+    for (const Task& task : program.tasks) {
+      if (task.kind != TaskKind::Transfer) continue;
+      const Transfer& transfer = program.transfer(task);
+      if (transfer.purpose == Purpose::Tensor) count += element_count(transfer);
+    }
+    return count;
+  };
+  const std::int64_t whole = tensor_elements("microbatch=2,tp=2");
+  REQUIRE(whole > 0);
+  for (const std::string context : {"ring", "ulysses", "rsa"}) {
+    CAPTURE(context);
+    CHECK(tensor_elements("microbatch=2,cp=2,context=" + context) == 0);
+    CHECK(tensor_elements("microbatch=2,tp=2,cp=2,context=" + context) == whole / 2);
   }
 }
 
