@@ -45,7 +45,7 @@ WeightValues values_of_experts(const std::shared_ptr<const GlobalTensors>& all,
 
 Initializer random_weights(std::uint64_t seed) {
   return [seed](const std::string& name, const std::vector<std::int64_t>& shape) -> WeightValues {
-    if (name.ends_with(".bias")) return [](std::int64_t) { return 0.0; };
+    if (name.ends_with("bias")) return [](std::int64_t) { return 0.0; };
     if (name.ends_with(".weight") && shape.size() == 1) return [](std::int64_t) { return 1.0; };
     const RandomKey key = random_key(seed, name);
     return [key](std::int64_t index) {

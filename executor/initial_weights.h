@@ -15,7 +15,7 @@ using WeightValues = std::function<double(std::int64_t index)>;
 using Initializer =
     std::function<WeightValues(const std::string& name, const std::vector<std::int64_t>& shape)>;
 
-// Vectors whose names end in ".weight" are gains and start at 1, what ends in ".bias" starts at 0,
+// Vectors whose names end in ".weight" are gains and start at 1, what ends in "bias" starts at 0,
 // everything else is drawn from a normal distribution of deviation 0.02 (Radford et al. 2019).
 Initializer random_weights(std::uint64_t seed);
 

@@ -18,7 +18,8 @@ void Worker::check_task(const Task& task, const StepSettings& settings) const {
   if (task.kind != TaskKind::Kernel) return;
   if (watching_) find_cause(task, settings.step);
   const Kernel& kernel = program_.kernel(task);
-  if (kernel.kind == KernelKind::Loss && kernel.phase == Phase::Forward) {
+  const bool adds_loss = kernel.kind == KernelKind::Loss || kernel.kind == KernelKind::Balance;
+  if (adds_loss && kernel.phase == Phase::Forward) {
     check_loss(task.lane, settings);
   }
   if (kernel.kind == KernelKind::ClipFactor) check_norm(task.lane, settings);

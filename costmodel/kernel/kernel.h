@@ -63,7 +63,7 @@ inline constexpr std::size_t kPhases = 4;
 // Dropout      Forward         x                                  y
 //              InputGradient   dy, addend?                        dx
 // Add          Forward         a, b                               y
-// Router       Forward         logits [b, s, e]                   share [b, s, c], expert [b, s, c]
+// Router       Forward         logits [b, s, e], bias [e]?        share [b, s, c], expert [b, s, c]
 //              InputGradient   logits, expert, dshare, addend?    dlogits
 // ExpertOrder  Forward         expert [n, c]                      place [n, c], counts [e]
 // Dispatch     Forward         x [n, f], place                    y [r, f]
@@ -104,6 +104,9 @@ enum class KernelKind {
   Embedding,
   RowSums,
   LayerNorm,
+// What a router's bias has for a gradient is whole numbers by a power of 2, so that its sign does
+// not depend on how tokens are cut; AdamW moves it by that sign alone.
+//
   RmsNorm,
   Matmul,
   Rope,
@@ -181,6 +184,9 @@ struct Kernel {
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
   // Router: tokens of a sequence that an expert has room for, by position; none: any number.
   std::optional<std::int64_t> capacity = {};
+  // AdamW: how far these move against the sign of their gradient, which is all that moves them;
+  // none: as AdamW has it.
+  std::optional<double> sign_rate = {};
   // The operand whose entries add up to the rows of those that are counted.
   std::optional<std::size_t> counts = {};
   std::vector<OperandRange> ranges;

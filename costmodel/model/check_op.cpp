@@ -83,7 +83,7 @@ OperandCounts operands_of(OpKind kind) {
     case OpKind::Split:
       return {1, 1, 0, 0, 16};
     case OpKind::Router:
-      return {1, 1, 0, 0, 2};
+      return {1, 1, 0, 1, 2};
     case OpKind::Generic:
       return {0, 64, 0, 64, 64};
   }
@@ -432,7 +432,12 @@ class OpCheck {
       return fmt::format("{} experts cannot be chosen from {}", size_of(out(0).back()),
                          size_of(in(0).back()));
     }
-    return "";
+    const bool has_bias = !op_.weights.empty();
+    if (has_bias && weight(0) != Dims{in(0).back()}) {
+      return "the bias must have a number for every expert";
+    }
+    const bool moves = std::get<RouterAttributes>(op_.attributes).bias_rate != 0;
+    return moves && !has_bias ? "bias_rate: there is no bias to move" : "";
   }
 
   const OpGraph& graph_;

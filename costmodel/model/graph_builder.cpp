@@ -59,10 +59,12 @@ TensorId GraphBuilder::op(OpKind kind, const std::string& name, std::vector<Tens
 std::vector<TensorId> GraphBuilder::op_with_outputs(OpKind kind, const std::string& name,
                                                     std::vector<TensorId> inputs,
                                                     std::vector<Tensor> outputs,
-                                                    OpAttributes attributes) {
+                                                    OpAttributes attributes,
+                                                    std::vector<WeightId> weights) {
   std::vector<TensorId> ids;
   for (Tensor& tensor : outputs) ids.push_back(add_tensor(std::move(tensor)));
-  graph_.ops.push_back({kind, name, std::move(inputs), {}, ids, std::move(attributes)});
+  graph_.ops.push_back(
+      {kind, name, std::move(inputs), std::move(weights), ids, std::move(attributes)});
   return ids;
 }
 

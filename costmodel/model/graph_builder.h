@@ -34,7 +34,8 @@ class GraphBuilder {
               std::vector<WeightId> weights, std::vector<DimId> result, OpAttributes attributes);
   std::vector<TensorId> op_with_outputs(OpKind kind, const std::string& name,
                                         std::vector<TensorId> inputs, std::vector<Tensor> outputs,
-                                        OpAttributes attributes);
+                                        OpAttributes attributes,
+                                        std::vector<WeightId> weights = {});
 
   TensorId embedding(const std::string& name, TensorId index, WeightId table);
   TensorId linear(const std::string& name, TensorId x, const LinearWeights& weights,

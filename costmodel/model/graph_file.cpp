@@ -226,6 +226,8 @@ class GraphReader {
       router.chosen_groups = chosen->integer(1, router.groups);
     }
     router.factor = json.value_or("factor", 1.0);
+    router.balance = json.value_or("balance", 0.0);
+    router.bias_rate = json.value_or("bias_rate", 0.0);
   }
   void read_attributes(const JsonInput& json, GenericAttributes& generic) {
     generic.what = json.required<std::string>("what");
@@ -342,6 +344,8 @@ class GraphWriter {
     json["groups"] = router.groups;
     json["chosen_groups"] = router.chosen_groups;
     json["factor"] = router.factor;
+    if (router.balance != 0) json["balance"] = router.balance;
+    if (router.bias_rate != 0) json["bias_rate"] = router.bias_rate;
   }
   static void write_attributes(Json& json, const GenericAttributes& generic) {
     json["what"] = generic.what;

@@ -58,8 +58,10 @@ struct AttributeHash {
     hash.add(dim);
   }
   void operator()(const RouterAttributes& attributes) const {
-    const auto& [sigmoid, renormalize, groups, chosen_groups, factor] = attributes;
+    const auto& [sigmoid, renormalize, groups, chosen_groups, factor, balance, bias_rate] =
+        attributes;
     hash.add(sigmoid, renormalize, groups, chosen_groups, factor);
+    if (balance != 0 || bias_rate != 0) hash.add(balance, bias_rate);
   }
   void operator()(const GenericAttributes& attributes) const {
     const auto& [what] = attributes;

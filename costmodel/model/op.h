@@ -30,7 +30,8 @@ enum class OpKind {
   Split,            // (x) -> pieces along one dimension
   Concat,           // (a, b?; weight?) -> joined along one dimension; a alone is copied
   SelectFirst,      // (x): the first position of the second dimension
-  Router,           // (logits [.., experts]) -> share [.., choices], chosen expert [.., choices]
+  Router,           // (logits [.., experts]; bias [experts]?) -> share [.., choices], chosen expert
+                    // [.., choices]: the bias has a say in the choice, not in the share
   Dispatch,         // (x, chosen expert): a copy of each token for every expert it goes to
   Combine,          // (x [.., choices, f], share): sum over the choices
   CrossEntropy,     // (logits [.., vocabulary], label [..]) -> loss [], a mean, by a factor?
@@ -102,6 +103,12 @@ struct RouterAttributes {
   std::int64_t groups = 1;   // experts are chosen from the best `chosen_groups` of these
   std::int64_t chosen_groups = 1;
   double factor = 1;
+  // What the loss of an uneven choice counts for: 1 for every sequence whose tokens are spread
+  // evenly over the experts, more for others (DeepSeek-V3, arXiv 2412.19437, equations 17 to 20).
+  double balance = 0;
+  // How far a step moves the bias: up for experts with fewer tokens than an equal share, down for
+  // those with more (section 2.1.2).
+  double bias_rate = 0;
   friend bool operator==(const RouterAttributes&, const RouterAttributes&) = default;
 };
 

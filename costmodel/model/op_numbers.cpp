@@ -33,6 +33,15 @@ std::string problem_in(const RopeAttributes& rope) {
   return fmt::format("original_positions: expected at least 1, found {}", rope.original_positions);
 }
 
+std::string problem_in(const RouterAttributes& router) {
+  for (const auto& [name, number] :
+       {std::pair("balance", router.balance), {"bias_rate", router.bias_rate}}) {
+    if (number >= 0 && std::isfinite(number)) continue;
+    return fmt::format("{}: expected at least 0, found {}", name, number);
+  }
+  return "";
+}
+
 template <class Attributes>
 std::string problem_in(const Attributes&) {
   return "";

@@ -102,6 +102,11 @@ Needs weight_gradient_needs(const OpView& view) {
     case OpKind::RmsNorm:
     case OpKind::Generic:
       return all_inputs(view);
+    case OpKind::Router: {
+      Needs needs = nothing(view);
+      needs.outputs[1] = true;
+      return needs;
+    }
     default:
       return nothing(view);
   }

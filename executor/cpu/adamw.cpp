@@ -10,6 +10,11 @@ AdamWFactors factors_of(const KernelCall& call, bool decay) {
   return factors;
 }
 
+template <class Real>
+double sign_of(Real number) {
+  return (number > 0 ? 1 : 0) - (number < 0 ? 1 : 0);
+}
+
 }  // namespace
 
 template <class Real>
@@ -25,7 +30,11 @@ void adamw_step(const KernelCall& call) {
     const AdamWFactors factors = factors_of(call, range.decay);
     const auto first = static_cast<std::size_t>(range.first);
     const auto end = first + static_cast<std::size_t>(range.count);
-    for (std::size_t i = first; i < end; ++i) {
+    for (std::size_t i = first; i < end && range.sign_rate; ++i) {
+      updated[i] -= static_cast<Real>(*range.sign_rate * sign_of(gradient[i]));
+      weight[i] = updated[i];
+    }
+    for (std::size_t i = first; i < end && !range.sign_rate; ++i) {
       adamw_element(factors, gradient[i], updated[i], m[i], v[i]);
       weight[i] = updated[i];
     }

@@ -1,24 +1,15 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "executor/cpu/kernels.h"
+#include "executor/cpu/router_scores.h"
 
 namespace meshwright {
 namespace {
-
-template <class Real>
-void scores_of(const Real* logits, bool sigmoid, std::vector<Real>& scores) {
-  if (sigmoid) {
-    for (std::size_t e = 0; e < scores.size(); ++e) scores[e] = 1 / (1 + std::exp(-logits[e]));
-    return;
-  }
-  const Real largest = *std::max_element(logits, logits + scores.size());
-  Real sum = 0;
-  for (std::size_t e = 0; e < scores.size(); ++e) sum += scores[e] = std::exp(logits[e] - largest);
-  for (Real& score : scores) score /= sum;
-}
 
 // The places of the `count` largest, largest first and of equal ones the earlier.
 template <class Real>
@@ -37,7 +28,8 @@ std::vector<std::size_t> largest_places(const std::vector<Real>& values, std::si
 // scores are sigmoids (DeepSeek-V3).
 template <class Real>
 Real group_score(const Real* scores, std::size_t size, bool sigmoid) {
-  Real best = 0, second = 0;
+  constexpr Real kNone = -std::numeric_limits<Real>::infinity();
+  Real best = kNone, second = kNone;
   for (std::size_t e = 0; e < size; ++e) {
     if (scores[e] > best) {
       second = std::exchange(best, scores[e]);
@@ -45,7 +37,7 @@ Real group_score(const Real* scores, std::size_t size, bool sigmoid) {
       second = std::max(second, scores[e]);
     }
   }
-  return sigmoid ? best + second : best;
+  return sigmoid && size > 1 ? best + second : best;
 }
 
 template <class Real>
@@ -60,7 +52,9 @@ std::vector<std::size_t> choose(std::vector<Real> scores, const RouterAttributes
     }
     const auto chosen = largest_places(by_group, static_cast<std::size_t>(router.chosen_groups));
     for (std::size_t e = 0; e < scores.size(); ++e) {
-      if (std::ranges::count(chosen, e / size) == 0) scores[e] = -1;
+      if (std::ranges::count(chosen, e / size) == 0) {
+        scores[e] = -std::numeric_limits<Real>::infinity();
+      }
     }
   }
   return largest_places(scores, count);
@@ -71,16 +65,22 @@ std::vector<std::size_t> choose(std::vector<Real> scores, const RouterAttributes
 template <class Real>
 void router_forward(const KernelCall& call) {
   const auto& router = call.attributes<RouterAttributes>();
+  constexpr std::size_t kWithBias = 4;
+  const bool has_bias = call.operand_count() == kWithBias;
   const auto logits = call.dense_rows<const Real>(0);
-  const auto share = call.dense_rows<Real>(1);
-  const auto expert = call.dense_rows<std::int32_t>(2);
+  const auto share = call.dense_rows<Real>(has_bias ? 2 : 1);
+  const auto expert = call.dense_rows<std::int32_t>(has_bias ? 3 : 2);
   const std::int64_t sequence = call.operand(0).sizes[1];
-  std::vector<Real> scores(static_cast<std::size_t>(logits.columns));
+  std::vector<Real> scores(static_cast<std::size_t>(logits.columns)), judged;
   std::vector<std::int64_t> taken(scores.size());
   for (std::int64_t r = 0; r < logits.count(); ++r) {
     if (r % sequence == 0) std::ranges::fill(taken, 0);
     scores_of(logits[r], router.sigmoid, scores);
-    const auto chosen = choose(scores, router, static_cast<std::size_t>(share.columns));
+    judged = scores;
+    for (std::size_t e = 0; e < judged.size() && has_bias; ++e) {
+      judged[e] += call.vector<const Real>(1)[e];
+    }
+    const auto chosen = choose(judged, router, static_cast<std::size_t>(share.columns));
     Real sum = router.renormalize ? Real(0) : Real(1);
     for (const std::size_t e : chosen) sum += router.renormalize ? scores[e] : Real(0);
     for (std::size_t c = 0; c < chosen.size(); ++c) {
@@ -105,10 +105,7 @@ void router_input_gradient(const KernelCall& call) {
   for (std::int64_t r = 0; r < logits.count(); ++r) {
     scores_of(logits[r], router.sigmoid, scores);
     std::ranges::fill(dscores, Real(0));
-    const auto chosen = [&](std::int64_t c) {
-      const std::int32_t e = expert[r][c];
-      return static_cast<std::size_t>(e < 0 ? ~e : e);
-    };
+    const auto chosen = [&](std::int64_t c) { return chosen_expert(expert[r][c]); };
     Real sum = 0, weighed = 0;
     for (std::int64_t c = 0; c < expert.columns; ++c) {
       sum += scores[chosen(c)];
@@ -129,9 +126,32 @@ void router_input_gradient(const KernelCall& call) {
   }
 }
 
+// Experts times the choices of each, less all choices: 0 for an equal share, and the sum over all
+// tokens of a step is what the step's choices are off by. By the power of 2 that all choices of the
+// step do not exceed, it is within the range of 16 bits.
+template <class Real>
+void router_weight_gradient(const KernelCall& call) {
+  const auto expert = call.dense_rows<const std::int32_t>(0);
+  const auto dbias = call.vector<Real>(1);
+  const std::int64_t step = call.kernel.place[0].size * call.kernel.place[1].size * expert.columns;
+  const double unit = 1 / static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(step)));
+  std::vector<std::int64_t> choices(dbias.size(), 0);
+  for (std::int64_t r = 0; r < expert.count(); ++r) {
+    for (std::int64_t c = 0; c < expert.columns; ++c) ++choices[chosen_expert(expert[r][c])];
+  }
+  const std::int64_t all = expert.count() * expert.columns;
+  for (std::size_t e = 0; e < dbias.size(); ++e) {
+    const std::int64_t excess = choices[e] * static_cast<std::int64_t>(dbias.size()) - all;
+    const Real before = call.kernel.accumulate ? dbias[e] : Real(0);
+    dbias[e] = before + static_cast<Real>(static_cast<double>(excess) * unit);
+  }
+}
+
 template void router_forward<float>(const KernelCall&);
 template void router_forward<double>(const KernelCall&);
 template void router_input_gradient<float>(const KernelCall&);
 template void router_input_gradient<double>(const KernelCall&);
+template void router_weight_gradient<float>(const KernelCall&);
+template void router_weight_gradient<double>(const KernelCall&);
 
 }  // namespace meshwright

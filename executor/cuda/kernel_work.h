@@ -371,6 +371,8 @@ class KernelWork {
 
   bool add_router() {
     auto& v = views_;
+    constexpr std::size_t kWithBias = 4;
+    if (call_.operand_count() == kWithBias) return false;
     const RouterRules rules = router_rules(call_, views_, columns(1));
     const Router<Stored> work{v.in_rows(0), rules, v.out_rows(1), v.out_index_rows(2)};
     if (!elements(rows(0), work)) return false;
@@ -418,6 +420,7 @@ class KernelWork {
     constexpr std::size_t kWithMaster = 6;
     const bool has_master = call_.operand_count() == kWithMaster;
     for (const OperandRange& range : call_.kernel.ranges) {
+      if (range.sign_rate) return false;
       const StepNumbers* const all = numbers();
       const AdamWFactors* const factors =
           all == nullptr ? nullptr : (range.decay ? &all->decaying : &all->other);

@@ -52,7 +52,10 @@ class OrderWriter {
       if (task.early) state.early.push_back(&task);
     }
     for (const auto* tasks : {&state.fragment.forward, &state.fragment.backward}) {
-      for (const FragmentTask& task : *tasks) state.works.push_back({.sums = sum_of(task)});
+      for (const FragmentTask& task : *tasks) {
+        state.works.push_back({.sums = sum_of(task)});
+        if (state.works.back().sums == SumKind::Loss) state.adds_loss = true;
+      }
     }
     for (const FragmentBuffer& buffer : state.fragment.buffers) {
       const bool own = std::holds_alternative<OfMicrobatch>(buffer.holds);
@@ -100,7 +103,7 @@ class OrderWriter {
     std::array<std::vector<const FragmentTask*>, kEntryKinds> tasks = {};
     std::array<std::map<Message, const FragmentTask*>, kEntryKinds> received = {};
     std::vector<const FragmentTask*> early = {};  // of the backward
-    bool loss_started = false, gradients_started = false;
+    bool adds_loss = false, gradients_started = false;
     std::int64_t gradients_left = 0;  // entries that compute them
   };
 
@@ -185,7 +188,7 @@ class OrderWriter {
       if (last) finish_gradients(*tasks[t]);
     }
     sharded_.end_entry(key_);
-    if (entry.kind == EntryKind::Forward) chunk.loss_started = true;
+    if (entry.kind == EntryKind::Forward && chunk.adds_loss) loss_started_ = true;
     if (computes_weights(entry)) chunk.gradients_started = true;
   }
 
@@ -247,9 +250,9 @@ class OrderWriter {
 
   SumKind sum_of(const FragmentTask& task) const {
     const auto* kernel = std::get_if<Kernel>(&task.work);
-    if (kernel && kernel->kind == KernelKind::Loss && task.phase == Phase::Forward) {
-      return SumKind::Loss;
-    }
+    const bool loss =
+        kernel && (kernel->kind == KernelKind::Loss || kernel->kind == KernelKind::Balance);
+    if (loss && task.phase == Phase::Forward) return SumKind::Loss;
     if (task.gradients.empty()) return SumKind::None;
     const WeightOfOp& first = task.gradients.front();
     const Bucket& bucket = weights_.buckets[weights_.use(first.op, first.weight).bucket];
@@ -259,7 +262,7 @@ class OrderWriter {
   // The first micro-batch sets sums over micro-batches, the others add to them.
   std::uint32_t what_of(ChunkState& chunk, const FragmentTask& task) {
     TaskWork& work = chunk.works[index_of(chunk.fragment, task)];
-    const bool adds = (work.sums == SumKind::Loss && chunk.loss_started) ||
+    const bool adds = (work.sums == SumKind::Loss && loss_started_) ||
                       (work.sums == SumKind::Gradients && chunk.gradients_started);
     auto& what = adds ? work.adds : work.sets;
     if (what) return *what;
@@ -332,21 +335,12 @@ class OrderWriter {
   ShardedBuckets sharded_;
   StateTaskWriter state_tasks_;
   std::map<std::int32_t, ChunkState> chunks_;
+  bool loss_started_ = false;  // by any chunk
   std::vector<bool> synced_;
   std::vector<std::size_t> missing_;  // uses whose gradient each bucket lacks
   OrderKey key_;
   std::vector<BufferId> operands_;  // of the task at hand
 };
-
-bool has_loss(const PlannedGraph& planned, const Plan& plan, const Placement& placement) {
-  for (const Chunk& chunk : plan.chunks) {
-    if (chunk.slot != placement.slot()) continue;
-    for (std::size_t op = chunk.first_op; op < chunk.end_op; ++op) {
-      if (planned.graph.ops[op].kind == OpKind::CrossEntropy) return true;
-    }
-  }
-  return false;
-}
 
 std::int64_t end_of(const UnitTimes& times) {
   std::int64_t end = 0;
@@ -373,7 +367,8 @@ Program lower_planned(const PlannedGraph& planned, const Plan& plan, const UnitT
                               .component = Component::Workspace,
                               .persistent = true});
   };
-  if (has_loss(planned, plan, placement)) program.loss = add_doubles("loss", 1);
+  if (std::ranges::count(loss_slots(planned, plan), placement.slot()) > 0)
+    program.loss = add_doubles("loss", 1);
   program.clip = add_doubles("clip", 2);
   if (skips_steps(plan.precision)) {
     program.finite = writer.add_buffer({.name = "finite gradients",

@@ -322,6 +322,11 @@ std::vector<AxisId> PlannedGraph::loss_axes() const {
   return partial ? partial->axes : std::vector<AxisId>();
 }
 
+bool PlannedGraph::adds_loss(std::size_t op) const {
+  const auto* router = std::get_if<RouterAttributes>(&graph.ops[op].attributes);
+  return graph.ops[op].kind == OpKind::CrossEntropy || (router && router->balance > 0);
+}
+
 const std::vector<AxisId>& PlannedGraph::expert_axes(std::size_t dispatch_op) const {
   static const std::vector<AxisId> none;
   for (const std::size_t reader : readers[graph.ops[dispatch_op].outputs[0].index()]) {

@@ -50,6 +50,8 @@ struct PlannedGraph {
   // Axes over which the losses of a step are summed: those that cut the samples and tokens of the
   // op that ends the model. All losses are left so that this is their sum.
   std::vector<AxisId> loss_axes() const;
+  // Whether the op adds to the loss of the step.
+  bool adds_loss(std::size_t op) const;
   // Axes over which devices each have a part of the gradient of an op's weight.
   std::vector<AxisId> gradient_axes(std::size_t op, std::size_t weight) const;
   // Axes whose devices share out the experts that a dispatch sends rows to.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "costmodel/base/checked.h"
 #include "simulator/lowering/view.h"
@@ -133,19 +134,14 @@ class StepEndWriter {
     add(std::move(kernel), {UseGradient{number, 0, use}, sum, sum});
   }
 
-  // The loss is a sum over the axes that cut the samples and tokens of the op that computes it.
-  // Where there are several, they are cut alike and added up before.
+  // Over samples and tokens, then over slots: each has the losses of its own ops.
   void add_loss() {
-    for (const Chunk& chunk : plan_.chunks) {
-      if (chunk.slot != placement_.slot()) continue;
-      for (std::size_t op = chunk.first_op; op < chunk.end_op; ++op) {
-        if (planned_.graph.ops[op].kind != OpKind::CrossEntropy) continue;
-        const auto& partial = planned_.op(op).layouts.outputs[0].partial;
-        all_reduce(Purpose::Loss, placement_.group(partial ? partial->axes : std::vector<AxisId>()),
-                   doubles(1), StepOutput::Loss);
-        return;
-      }
-    }
+    const std::vector<std::size_t> slots = loss_slots(planned_, plan_);
+    if (std::ranges::count(slots, placement_.slot()) == 0) return;
+    all_reduce(Purpose::Loss, placement_.group(planned_.loss_axes()), doubles(1), StepOutput::Loss);
+    std::vector<DeviceId> group;
+    for (const std::size_t slot : slots) group.push_back(placement_.peer(slot));
+    all_reduce(Purpose::Loss, std::move(group), doubles(1), StepOutput::Loss);
   }
 
   // Devices whose gradients together are all gradients, each counted once: those at the same
@@ -175,7 +171,7 @@ class StepEndWriter {
       std::optional<std::int64_t> end;  // of the range before
       for (const BucketWeight& weight : bucket.weights) {
         const ShardRange owned = owned_part(bucket, weight);
-        if (!weight.counted || owned.size == 0) continue;
+        if (!weight.counted || weight.sign_rate || owned.size == 0) continue;
         const std::int64_t first = weight.offset + owned.start - bucket.own_first;
         if (end == first) {
           kernel.ranges.back().count += owned.size;
@@ -314,7 +310,14 @@ class StepEndWriter {
     kernel.operands.insert(kernel.operands.end(), state.size(),
                            range(0, count, state_element(plan_), true));
     add_range(kernel, bucket, 0, bucket.decayed, true);
-    add_range(kernel, bucket, bucket.decayed, bucket.filled, false);
+    add_range(kernel, bucket, bucket.decayed, bucket.moved, false);
+    for (const BucketWeight& weight : bucket.weights) {
+      if (!weight.sign_rate) continue;
+      const std::size_t before = kernel.ranges.size();
+      add_range(kernel, bucket, weight.offset, weight.offset + checked_product(weight.sizes),
+                false);
+      if (kernel.ranges.size() > before) kernel.ranges.back().sign_rate = weight.sign_rate;
+    }
     std::vector<StateOperand> operands = {BucketState{number, StateKind::Gradients},
                                           StepOutput::Clip,
                                           BucketState{number, StateKind::Weights}};
@@ -343,6 +346,16 @@ class StepEndWriter {
 };
 
 }  // namespace
+
+std::vector<std::size_t> loss_slots(const PlannedGraph& planned, const Plan& plan) {
+  std::set<std::size_t> slots;
+  for (const Chunk& chunk : plan.chunks) {
+    for (std::size_t op = chunk.first_op; op < chunk.end_op; ++op) {
+      if (planned.adds_loss(op)) slots.insert(chunk.slot);
+    }
+  }
+  return {slots.begin(), slots.end()};
+}
 
 std::vector<StateKind> optimizer_state(const Plan& plan) {
   std::vector<StateKind> kinds = {StateKind::FirstMoment, StateKind::SecondMoment};

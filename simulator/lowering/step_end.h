@@ -52,6 +52,9 @@ std::vector<StateTask> bucket_sync(const PlannedGraph& planned, const WeightBuck
                                    std::size_t bucket, const Plan& plan,
                                    const Placement& placement);
 
+// Slots whose ops add to the loss, ascending.
+std::vector<std::size_t> loss_slots(const PlannedGraph& planned, const Plan& plan);
+
 // What comes after the last backward: gradients of tied weights are added, buckets that are left
 // are summed, then what other axes have parts of, the norm of all gradients is found, weights are
 // updated and, where only their state was shared out, gathered. `synced`: buckets that have been

@@ -145,12 +145,22 @@ class BucketCutter {
     return matrix && op.weights.front() == weight;
   }
 
+  // Of a router's bias, which is moved to even loads out.
+  std::optional<double> sign_rate(WeightId weight) const {
+    const GraphOp& op = planned_.graph.ops[uses_here_[weight.index()].front()];
+    if (op.kind != OpKind::Router) return std::nullopt;
+    return std::get<RouterAttributes>(op.attributes).bias_rate;
+  }
+
   void add_bucket(std::vector<WeightId> weights, bool tied) {
-    std::stable_partition(weights.begin(), weights.end(), [&](WeightId w) { return decays(w); });
+    std::ranges::stable_sort(weights, {}, [&](WeightId w) {
+      return decays(w) ? 0 : sign_rate(w) ? 2 : 1;
+    });
     Bucket bucket{.frozen = is_frozen(weights.front()), .tied = tied};
     for (const WeightId weight : weights) {
       place_weight(bucket, weight);
       if (decays(weight)) bucket.decayed = bucket.count;
+      if (!sign_rate(weight)) bucket.moved = bucket.count;
     }
     if (tied) {
       const auto& slots = slots_[weights.front().index()];
@@ -169,7 +179,6 @@ class BucketCutter {
   }
 
   void share_out(Bucket& bucket) const {
-    bucket.filled = bucket.count;
     const std::int64_t owners = placement_.mesh().size(bucket.state_axes);
     bucket.count = padded(bucket.count, owners);
     bucket.own_count = bucket.count / owners;
@@ -188,7 +197,8 @@ class BucketCutter {
                               .place = shards_.extents(layout),
                               .sizes = shards_.sizes(layout),
                               .offset = bucket.count,
-                              .counted = is_counted(weight)});
+                              .counted = is_counted(weight),
+                              .sign_rate = sign_rate(weight)});
     bucket.count = checked_add(bucket.count, checked_product(bucket.weights.back().sizes));
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct BucketWeight {
   Extents sizes;
   std::int64_t offset = 0;  // in the bucket, in elements
   bool counted = true;      // false where another device counts the same numbers
+  // How far it moves against the sign of its gradient, which is no slope of the loss; none: by it.
+  std::optional<double> sign_rate = {};
 };
 
 // Weights that are flattened into one buffer, and so are their gradients and optimizer state.
@@ -31,8 +34,8 @@ struct Bucket {
   std::vector<AxisId> state_axes;
   bool shards_weights = false, shards_gradients = false;
   std::int64_t count = 0;                     // elements, a multiple of the owners
-  std::int64_t filled = 0;                    // without what makes it a multiple
   std::int64_t decayed = 0;                   // the first ones decay, the rest do not
+  std::int64_t moved = 0;                     // those before move by their gradients
   std::int64_t own_first = 0, own_count = 0;  // the part this device updates
   bool tied = false;                          // one weight that other slots or several ops use too
   std::vector<std::size_t> slots;             // that hold the tied weight, in order

@@ -132,6 +132,9 @@ class ProgramCheck {
 
   static Extents placed_sizes(const Kernel& kernel) {
     const auto& sizes = kernel.operands[0].sizes;
+    // It has sums over sequences, of which its place says how much the loss counts.
+    const bool summed = kernel.kind == KernelKind::Balance && kernel.phase == Phase::Forward;
+    if (summed && kernel.place.size() == 2) return {sizes[0], size_of(kernel.place[1].ranges)};
     if (kernel.kind != KernelKind::Attention || sizes.size() != 4) return sizes;
     return {sizes[0], sizes[2], sizes[1], kernel.operands[1].sizes[1]};
   }

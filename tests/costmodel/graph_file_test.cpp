@@ -307,6 +307,20 @@ TEST_CASE("operands that a kind of op cannot take are refused") {
   CHECK(router(R"("b", "s", "e")", "real") == "g: op o: the output q must be an index");
   CHECK(router(R"("b", "e")", "index") ==
         "g: op o: the outputs must have the input's dimensions, with the choices for the experts");
+  const auto biased = [&](const std::string& weights, const std::string& numbers) {
+    return problem(R"("kind": "router", "inputs": ["x"], "outputs": [{"name": "p", "dims": [)"
+                   R"("b", "s", "e"]}, {"name": "q", "dims": ["b", "s", "e"], "element": "index"}])"
+                   R"(, "weights": [)" +
+                   weights + "], " + numbers);
+  };
+  CHECK(biased(R"("wh")", R"("balance": 0.5, "bias_rate": 1e-3)") == "accepted");
+  CHECK(biased("", R"("balance": 0.5)") == "accepted");
+  CHECK(biased("", R"("bias_rate": 1e-3)") == "g: op o: bias_rate: there is no bias to move");
+  CHECK(biased(R"("whe")", R"("balance": 0)") ==
+        "g: op o: the bias must have a number for every expert");
+  CHECK(biased(R"("wh")", R"("balance": -2)") == "g: op o: balance: expected at least 0, found -2");
+  CHECK(biased(R"("wh")", R"("bias_rate": -2)") ==
+        "g: op o: bias_rate: expected at least 0, found -2");
 }
 
 TEST_CASE("what is computed for nothing is refused, and so is a loss that goes on") {

@@ -156,6 +156,58 @@ TEST_CASE("a config cannot ask for what no model has") {
   check_config_refused(deepseek.dump(), "c.json: topk_group: 5 groups cannot be chosen from 4");
 }
 
+TEST_CASE("what evens the choice of experts out is read from a config") {
+  const auto tiny = [](const std::string& family) {
+    return json::parse(
+        read_text_file(MESHWRIGHT_TEST_DATA "/tiny_moe/tiny-" + family + ".json", 1_MiB));
+  };
+  const auto routers = [](const json& config) {
+    const OpGraph graph = read_hugging_face(JsonInput::parse(config.dump(), "c.json"), "c");
+    std::vector<GraphOp> found;
+    std::ranges::copy_if(graph.ops, std::back_inserter(found),
+                         [](const GraphOp& op) { return op.kind == OpKind::Router; });
+    REQUIRE(!found.empty());
+    return found;
+  };
+  const auto balance = [&](const json& config) {
+    return std::get<RouterAttributes>(routers(config)[0].attributes).balance;
+  };
+  // The class adds the loss only where it is asked for its logits. It counts all of a token's
+  // choices, and has one loss of all layers.
+  json mixtral = tiny("mixtral");
+  mixtral["router_aux_loss_coef"] = 0.02;
+  mixtral["output_router_logits"] = false;
+  CHECK(balance(mixtral) == 0);
+  mixtral["output_router_logits"] = true;
+  const auto layers = mixtral["num_hidden_layers"].get<double>();
+  const auto choices = mixtral["num_experts_per_tok"].get<double>();
+  CHECK(balance(mixtral) == Approx(0.02 * choices / layers));
+  mixtral["router_aux_loss_coef"] = -1.5;
+  check_config_refused(mixtral.dump(),
+                       "c.json: router_aux_loss_coef: expected at least 0, found -1.5");
+
+  json deepseek = tiny("deepseek_v3");
+  CHECK(balance(deepseek) == 0);
+  CHECK(routers(deepseek)[0].weights.empty());
+  deepseek["aux_loss_alpha"] = 0.25;
+  deepseek["moe_router_bias_update_rate"] = 0.5;
+  CHECK(balance(deepseek) == 0.25);
+  for (const GraphOp& router : routers(deepseek)) {
+    CHECK(router.weights.size() == 1);
+    CHECK(std::get<RouterAttributes>(router.attributes).bias_rate == 0.5);
+  }
+  deepseek["seq_aux"] = false;
+  check_config_refused(deepseek.dump(),
+                       "c.json: seq_aux: only true is supported: a loss of the tokens of several "
+                       "sequences together would depend on how a batch is cut");
+  deepseek["aux_loss_alpha"] = -1;
+  check_config_refused(deepseek.dump(), "c.json: aux_loss_alpha: expected at least 0, found -1");
+  deepseek["aux_loss_alpha"] = 0;
+  deepseek["moe_router_bias_update_rate"] = -1;
+  check_config_refused(deepseek.dump(),
+                       "c.json: moe_router_bias_update_rate: expected at least 0, found -1");
+}
+
 TEST_CASE("learned positions limit the sequence") {
   const auto longest = [](const char* preset) {
     return read_model(preset, MESHWRIGHT_DATA).longest_sequence;

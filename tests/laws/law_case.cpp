@@ -111,6 +111,8 @@ SmallModel small_model_of(const LawCase& c) {
   model.further = c.at("further");
   model.width = c.at("width") ? c.at("width") : model.kv_heads * model.head_size;
   return model;
+  model.balance = static_cast<double>(c.at("balance")) / 100;
+  model.bias_rate = static_cast<double>(c.at("bias_rate")) / 100;
 }
 
 double capacity_of(const LawCase& c) { return static_cast<double>(c.at("capacity")) / 10; }

@@ -134,3 +134,12 @@ TEST_CASE("the reference DeepSeek that predicts further tokens is met under ever
 }
 
 }  // namespace meshwright
+TEST_CASE("the reference DeepSeek whose choices are evened out is met under every plan") {
+  // As above, and the bias of the choice, whose gradient is what choices are off by.
+  check_reference("tiny_deepseek_balanced", 32,
+                  {"microbatch=2", "microbatch=1", "dp=2,zero=3,microbatch=1", "tp=2,microbatch=2",
+                   "dp=2,recompute=full,microbatch=1", "cp=2,ep=2,microbatch=2",
+                   "dp=2,cp=2,context=ulysses,ep=4,zero=2,microbatch=1",
+                   "dp=2,tp=2,ep=4,etp=1,sequence_parallel=true,zero=2,microbatch=1"});
+}
+

@@ -6,8 +6,8 @@ tokens, the loss and its gradient by every weight, in double precision.
     tests/reference/deepseek.py tests/data/reference/tiny_deepseek
 
 Written after the class of Hugging Face transformers (modeling_deepseek_v3.py and
-modeling_rope_utils.py), layers that predict further tokens after arXiv 2412.19437, equations 21 to
-25; gradients by reverse differentiation of the same lines, checked here
+modeling_rope_utils.py), after arXiv 2412.19437 the loss of uneven choices (equations 17 to 20) and
+layers that predict further tokens (21 to 25); gradients by reverse differentiation of the same lines, checked here
 against central differences. Needs nothing but Python.
 """
 import json
@@ -17,6 +17,11 @@ import struct
 import sys
 
 BATCH, LENGTH, SEED = 2, 16, 18
+BIAS = "mlp.gate.e_score_correction_bias"
+
+
+def stored(name):
+    return name if name.endswith(BIAS) else name + ".weight"
 
 
 class Number:
@@ -167,17 +172,25 @@ def feed_forward(w, prefix, x):
     return linear(w[prefix + "down_proj"], [silu(g) * u for g, u in zip(gate, up)])
 
 
-def experts(c, w, x):
-    scores = [sigmoid(s) for s in linear(w["mlp.gate"], x)]
+def choose(c, w, scores):
+    """The bias has a say in who is chosen, and in nothing else."""
     groups, count = c["n_group"], c["n_routed_experts"] // c["n_group"]
+    bias = w.get(BIAS, [Number(0.0)] * len(scores))
+    judged = [s.value + b.value for s, b in zip(scores, bias)]
 
     def two_best(group):
-        return sum(sorted((s.value for s in scores[group * count:(group + 1) * count]))[-2:])
+        return sum(sorted(judged[group * count:(group + 1) * count])[-2:])
 
     best = sorted(range(groups), key=two_best, reverse=True)[:c["topk_group"]]
     allowed = [e for e in range(len(scores)) if e // count in best]
-    chosen = sorted(allowed, key=lambda e: scores[e].value, reverse=True)
-    chosen = chosen[:c["num_experts_per_tok"]]
+    chosen = sorted(allowed, key=lambda e: judged[e], reverse=True)
+    return chosen[:c["num_experts_per_tok"]]
+
+
+def experts(c, w, x, routed):
+    scores = [sigmoid(s) for s in linear(w["mlp.gate"], x)]
+    chosen = choose(c, w, scores)
+    routed.append((scores, chosen))
     share = inverse(total([scores[e] for e in chosen]) + Number(1e-20))
     result = feed_forward(w, "mlp.shared_experts.", x)
     for e in chosen:
@@ -187,11 +200,31 @@ def experts(c, w, x):
     return result
 
 
-def layer_of(c, w, rope, xs, dense):
+def balance_of(c, routed):
+    """Of one layer and sequence: arXiv 2412.19437, equations 17 to 20."""
+    experts, length = c["n_routed_experts"], len(routed)
+    shares = [[s * inverse(total(scores)) for s in scores] for scores, _ in routed]
+    parts = []
+    for e in range(experts):
+        chosen = sum(e in choice for _, choice in routed)
+        load = chosen * experts / (c["num_experts_per_tok"] * length)
+        parts.append(total([one[e] for one in shares]) * (load / length))
+    return total(parts) * c.get("aux_loss_alpha", 0.0)
+
+
+def excess_of(c, tokens, routed):
+    """By how much more than an equal share chose each expert, in units of a power of 2."""
+    choices = len(tokens) * len(tokens[0]) * c["num_experts_per_tok"]
+    unit = 2.0 ** -math.ceil(math.log2(choices))
+    return [(sum(e in choice for _, choice in routed) * c["n_routed_experts"] - choices) * unit
+            for e in range(c["n_routed_experts"])]
+
+
+def layer_of(c, w, rope, xs, dense, routed):
     normed = [norm(x, w["input_layernorm"], c["rms_norm_eps"]) for x in xs]
     xs = [[a + b for a, b in zip(x, y)] for x, y in zip(xs, attention(c, w, rope, normed))]
     normed = [norm(x, w["post_attention_layernorm"], c["rms_norm_eps"]) for x in xs]
-    ys = [feed_forward(w, "mlp.", x) if dense else experts(c, w, x) for x in normed]
+    ys = [feed_forward(w, "mlp.", x) if dense else experts(c, w, x, routed) for x in normed]
     return [[a + b for a, b in zip(x, y)] for x, y in zip(xs, ys)]
 
 
@@ -203,8 +236,8 @@ def token_losses(c, head, gain, xs, labels):
     return losses
 
 
-def loss_of(c, weights, tokens):
-    rope, losses = Rope(c), []
+def loss_of(c, weights, tokens, routed_by_layer=None):
+    rope, losses, balances = Rope(c), [], []
     further = c.get("mtp_num_layers", 0)
 
     def of_layer(layer):
@@ -215,19 +248,23 @@ def loss_of(c, weights, tokens):
     for row in tokens:
         xs = [embedding[t] for t in row]
         for layer in range(c["num_hidden_layers"]):
-            dense = layer < c["first_k_dense_replace"]
-            xs = layer_of(c, of_layer(layer), rope, xs, dense)
+            dense, routed = layer < c["first_k_dense_replace"], []
+            xs = layer_of(c, of_layer(layer), rope, xs, dense, routed)
+            balances.append(balance_of(c, routed) if routed else Number(0.0))
+            if routed_by_layer is not None:
+                routed_by_layer.setdefault(layer, []).extend(routed)
         losses += token_losses(c, head, weights["model.norm"], xs, row[1:])
         for ahead in range(1, further + 1):
             w = of_layer(c["num_hidden_layers"] + ahead - 1)
             # Only positions whose token ahead is known: a later one is nobody's business.
             joined = [norm(embedding[t], w["enorm"], epsilon) + norm(x, w["hnorm"], epsilon)
                       for x, t in zip(xs, row[ahead:])]
-            xs = layer_of(c, w, rope, [linear(w["eh_proj"], x) for x in joined], dense)
+            xs = layer_of(c, w, rope, [linear(w["eh_proj"], x) for x in joined], dense, [])
             factor = c["mtp_loss_scaling_factor"] / further
             losses += [one * factor for one in token_losses(c, head, w["shared_head.norm"], xs,
                                                             row[ahead + 1:])]
-    return total(losses) * (1 / (len(tokens) * (len(tokens[0]) - 1)))
+    mean = total(losses) * (1 / (len(tokens) * (len(tokens[0]) - 1)))
+    return mean + total(balances) * (1 / len(tokens))
 
 
 def shapes_of(c):
@@ -257,6 +294,8 @@ def shapes_of(c):
             add_feed_forward(p + "mlp.", c["intermediate_size"])
             continue
         shapes[p + "mlp.gate"] = [c["n_routed_experts"], hidden]
+        if c.get("moe_router_bias_update_rate", 0) > 0:
+            shapes[p + BIAS] = [c["n_routed_experts"]]
         for e in range(c["n_routed_experts"]):
             add_feed_forward(f"{p}mlp.experts.{e}.", c["moe_intermediate_size"])
         add_feed_forward(p + "mlp.shared_experts.",
@@ -269,7 +308,9 @@ def shapes_of(c):
 def random_weights(shapes, generator):
     weights = {}
     for name, shape in shapes.items():
-        if len(shape) == 1:
+        if name.endswith(BIAS):
+            weights[name] = [Number(generator.uniform(-0.3, 0.3)) for _ in range(shape[0])]
+        elif len(shape) == 1:
             weights[name] = [Number(1 + generator.uniform(-0.3, 0.3)) for _ in range(shape[0])]
         else:
             width = 1.5 / math.sqrt(shape[1])
@@ -285,6 +326,8 @@ def flat(weight):
 def check_differences(c, weights, tokens, generator):
     worst = 0.0
     for name in sorted(weights):
+        if name.endswith(BIAS):
+            continue  # it moves choices, which have no slope
         number = generator.choice(flat(weights[name]))
         before, step, ends = number.value, 1e-5, []
         for sign in (1, -1):
@@ -319,16 +362,20 @@ def make(folder):
     shapes = shapes_of(c)
     weights = random_weights(shapes, generator)
     tokens = [[generator.randrange(c["vocab_size"]) for _ in range(LENGTH)] for _ in range(BATCH)]
-    loss = loss_of(c, weights, tokens)
+    routed = {}
+    loss = loss_of(c, weights, tokens, routed)
     slopes_of(loss)
     worst = check_differences(c, weights, tokens, generator)
     expected = {"input_ids": ("I64", [BATCH, LENGTH], [t for row in tokens for t in row]),
                 "loss": ("F64", [1], [loss.value])}
     for name, shape in shapes.items():
-        expected[f"grad.{name}.weight"] = ("F64", shape, [n.slope for n in flat(weights[name])])
+        slopes = [n.slope for n in flat(weights[name])]
+        if name.endswith(BIAS):
+            slopes = excess_of(c, tokens, routed[int(name.split(".")[2])])
+        expected["grad." + stored(name)] = ("F64", shape, slopes)
     write_safetensors(folder + "/expected.safetensors", expected)
     write_safetensors(folder + "/model.safetensors",
-                      {f"{name}.weight": ("F64", shape, [n.value for n in flat(weights[name])])
+                      {stored(name): ("F64", shape, [n.value for n in flat(weights[name])])
                        for name, shape in shapes.items()})
     print(f"{folder}: loss {loss.value:.6f}, largest error of a gradient against differences "
           f"{worst:.1e}")

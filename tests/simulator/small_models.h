@@ -30,6 +30,8 @@ struct SmallModel {
   std::int64_t width = 16;  // of opt's embeddings; deepseek: of compressed keys and values
   std::int64_t experts = 4, choices = 2;
   std::int64_t further = 0;  // deepseek: layers that predict further tokens
+  double balance = 0;        // what the loss of an uneven choice counts for
+  double bias_rate = 0;      // deepseek: of the choice's bias
 };
 
 // Whether it has head_dim and num_key_value_heads: otherwise heads divide the hidden dimension.
@@ -48,11 +50,13 @@ inline std::string expert_fields(const SmallModel& model) {
       R"(, "num_local_experts": {0}, "num_experts": {0}, "n_routed_experts": {0},)"
       R"( "num_experts_per_tok": {1}, "moe_intermediate_size": {2}, "norm_topk_prob": {3},)"
       R"( "shared_expert_intermediate_size": {4}, "n_group": {5}, "topk_group": {6},)"
-      R"( "routed_scaling_factor": 1.5, "first_k_dense_replace": 0)",
+      R"( "routed_scaling_factor": 1.5, "first_k_dense_replace": 0, "output_router_logits": {7},)"
+      R"( "router_aux_loss_coef": {8}, "aux_loss_alpha": {8}, "moe_router_bias_update_rate": {9})",
       model.experts, model.choices, model.ffn / 2 + 2, model.bias, model.ffn, groups ? 2 : 1,
       groups && model.choices == 1 ? 1
       : groups                     ? 2
-                                   : 1);
+                                   : 1,
+      model.balance > 0, model.balance, model.bias_rate);
 }
 
 // Compressed queries, keys and values.

@@ -270,9 +270,14 @@ class DecoderGraph {
                                    {hidden_}, {experts}, false);
     const std::string route = ops_ + "ffn.router.choice";
     const Dims chosen = joined(tokens_, {choices});
+    std::vector<WeightId> bias;
+    if (spec.router.bias_rate > 0) {
+      bias = {graph_.weight(weights_ + names_.router + ".e_score_correction_bias", {experts})};
+    }
     const auto routed = graph_.op_with_outputs(
         OpKind::Router, route, {logits},
-        {{route + ".share", chosen}, {route + ".expert", chosen, Element::Index}}, spec.router);
+        {{route + ".share", chosen}, {route + ".expert", chosen, Element::Index}}, spec.router,
+        bias);
     const TensorId copies = graph_.op(OpKind::Dispatch, ops_ + "ffn.experts.dispatch",
                                       {x, routed[1]}, {}, joined(chosen, {hidden_}), {});
     const auto expert_linear = [&](const char* name, const std::string& weight, TensorId in,

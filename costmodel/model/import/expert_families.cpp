@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "costmodel/model/import/decoder_families.h"
 
 namespace meshwright {
@@ -9,6 +11,35 @@ void check_experts(const ConfigReader& config, const ExpertsSpec& experts) {
   config.require(
       experts.choices <= experts.experts, "num_experts_per_tok",
       fmt::format("{} experts cannot be chosen from {}", experts.choices, experts.experts));
+}
+
+void require_not_negative(const ConfigReader& config, std::string_view key, double number) {
+  config.require(number >= 0, key, fmt::format("expected at least 0, found {}", number));
+}
+
+// The class adds one loss for all layers and choices, where the file asks for it: the number of
+// experts times the sum over them of their choices by token times their mean share, both means over
+// all layers. Here each layer has its part of it, over its own means, so that no layer needs to
+// know of another; where choices are even it is the same.
+void read_balance(const ConfigReader& config, DecoderSpec& spec, double class_default) {
+  const double factor = config.number_or("router_aux_loss_coef", class_default);
+  if (!config.flag_or("output_router_logits", false)) return;
+  require_not_negative(config, "router_aux_loss_coef", factor);
+  const auto layers = static_cast<double>(std::ranges::count(spec.sparse, true));
+  if (layers == 0) return;
+  spec.experts->router.balance = factor * static_cast<double>(spec.experts->choices) / layers;
+}
+
+// As DeepSeek's own class adds it, layer by layer; a file that says nothing has none. The rate at
+// which the bias of the choice moves is not in these files: Megatron-Core's name for it.
+void read_balance_deepseek(const ConfigReader& config, RouterAttributes& router) {
+  router.balance = config.number_or("aux_loss_alpha", 0);
+  require_not_negative(config, "aux_loss_alpha", router.balance);
+  config.require(router.balance == 0 || config.flag_or("seq_aux", true), "seq_aux",
+                 "only true is supported: a loss of the tokens of several sequences together would "
+                 "depend on how a batch is cut");
+  router.bias_rate = config.number_or("moe_router_bias_update_rate", 0);
+  require_not_negative(config, "moe_router_bias_update_rate", router.bias_rate);
 }
 
 // Layer i has experts unless it is listed as dense or does not fall on the step.
@@ -74,6 +105,7 @@ DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defau
   config.require(experts.router.chosen_groups <= experts.router.groups, "topk_group",
                  fmt::format("{} groups cannot be chosen from {}", experts.router.chosen_groups,
                              experts.router.groups));
+  read_balance_deepseek(config, experts.router);
   check_experts(config, experts);
   spec.experts = experts;
   const std::int64_t dense = config.count_or("first_k_dense_replace", v3 ? 3 : 0);
@@ -112,6 +144,7 @@ DecoderSpec read_mixtral(const ConfigReader& config) {
   check_experts(config, experts);
   spec.experts = experts;
   spec.sparse.assign(static_cast<std::size_t>(spec.layers), true);
+  read_balance(config, spec, 0.001);
   return spec;
 }
 
@@ -138,6 +171,7 @@ DecoderSpec read_qwen2_moe(const ConfigReader& config) {
   check_experts(config, experts);
   spec.experts = experts;
   spec.sparse = qwen_sparse_layers(config, spec.layers);
+  read_balance(config, spec, 0.001);
   return spec;
 }
 
@@ -162,6 +196,7 @@ DecoderSpec read_qwen3_moe(const ConfigReader& config) {
   check_experts(config, experts);
   spec.experts = experts;
   spec.sparse = qwen_sparse_layers(config, spec.layers);
+  read_balance(config, spec, 0.001);
   return spec;
 }
 
