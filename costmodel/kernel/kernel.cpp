@@ -153,6 +153,14 @@ std::string_view to_text(KernelKind kind) {
       return "add";
     case KernelKind::Router:
       return "router";
+    case KernelKind::RouterCounts:
+      return "router_counts";
+    case KernelKind::RouterRoom:
+      return "router_room";
+    case KernelKind::BalanceSums:
+      return "balance_sums";
+    case KernelKind::Balance:
+      return "balance";
     case KernelKind::ExpertOrder:
       return "expert_order";
     case KernelKind::Dispatch:

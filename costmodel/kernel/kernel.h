@@ -65,6 +65,16 @@ inline constexpr std::size_t kPhases = 4;
 // Add          Forward         a, b                               y
 // Router       Forward         logits [b, s, e], bias [e]?        share [b, s, c], expert [b, s, c]
 //              InputGradient   logits, expert, dshare, addend?    dlogits
+//              WeightGradient+ expert                             dbias [e]: by how much more than
+//                                                                 an equal share chose each
+// RouterCounts Forward         expert                             counts [b, p, e], Indices: of
+// each
+//                                                                 of p equal pieces of s
+// RouterRoom   Forward         expert, counts                     expert, less than has no room
+// BalanceSums  Forward         logits, expert                     sums [b, 2, e], Doubles: choices
+//                                                                 and shares of all scores
+// Balance      Forward         sums                               loss [1], a Double, accumulates
+//              InputGradient   logits, sums, addend?              dlogits
 // ExpertOrder  Forward         expert [n, c]                      place [n, c], counts [e]
 // Dispatch     Forward         x [n, f], place                    y [r, f]
 //              InputGradient   place, dy, addend?                 dx
@@ -94,6 +104,9 @@ inline constexpr std::size_t kPhases = 4;
 // for each sender of rows how many it has for each of the experts; SortRows turns rows by sender,
 // then expert, into rows by expert, then sender, and back.
 //
+// What a router's bias has for a gradient is whole numbers by a power of 2, so that its sign does
+// not depend on how tokens are cut; AdamW moves it by that sign alone.
+//
 // A norm has `sums` where rows are longer than the f columns it has of them: those of RowSums over
 // whole rows, whose length is Kernel::place. A label below 0 does not count. Add repeats an operand
 // along a dimension where its stride is 0; Sum adds up along a dimension where the stride of dx is
@@ -104,9 +117,6 @@ enum class KernelKind {
   Embedding,
   RowSums,
   LayerNorm,
-// What a router's bias has for a gradient is whole numbers by a power of 2, so that its sign does
-// not depend on how tokens are cut; AdamW moves it by that sign alone.
-//
   RmsNorm,
   Matmul,
   Rope,
@@ -117,6 +127,10 @@ enum class KernelKind {
   Dropout,
   Add,
   Router,
+  RouterCounts,
+  RouterRoom,
+  BalanceSums,
+  Balance,
   ExpertOrder,
   Dispatch,
   SortRows,
@@ -170,6 +184,9 @@ struct OperandRange {
   std::size_t operand = 0;
   std::int64_t first = 0, count = 0;
   bool decay = false;  // AdamW: whether these weights decay
+  // AdamW: how far these move against the sign of their gradient, which is all that moves them;
+  // none: as AdamW has it.
+  std::optional<double> sign_rate = {};
   friend bool operator==(const OperandRange&, const OperandRange&) = default;
 };
 
@@ -182,17 +199,16 @@ struct Kernel {
   bool has_addend = false;
   bool accumulate = false;
   std::int64_t first_row = 0;  // of the table or vocabulary that the device holds
-  // Router: tokens of a sequence that an expert has room for, by position; none: any number.
+  // Router, RouterRoom: tokens of a sequence that an expert has room for, by position; none: any
+  // number. Where devices have parts of a sequence, RouterRoom has the counts of all its pieces.
   std::optional<std::int64_t> capacity = {};
-  // AdamW: how far these move against the sign of their gradient, which is all that moves them;
-  // none: as AdamW has it.
-  std::optional<double> sign_rate = {};
   // The operand whose entries add up to the rows of those that are counted.
   std::optional<std::size_t> counts = {};
   std::vector<OperandRange> ranges;
-  // Load: of y. Dropout, Rope: of x. LayerNorm, RmsNorm: of x, where rows are cut. Attention:
-  // batch, heads, queries, keys; the first two in one range. Where the first dimension starts is
-  // known when the micro-batch is.
+  // Load: of y. Dropout, Rope: of x. RouterRoom, Router's WeightGradient, Balance's InputGradient:
+  // of the first operand. Balance's Forward: batch and sequence, of which it adds that part of the
+  // loss. LayerNorm, RmsNorm: of x, where rows are cut. Attention: batch, heads, queries, keys; the
+  // first two in one range. Where the first dimension starts is known when the micro-batch is.
   std::vector<DimPlace> place;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

@@ -112,6 +112,10 @@ std::optional<ShapedKernel> shape_of(const Kernel& kernel) {
   switch (kernel.kind) {
     case KernelKind::Load:
     case KernelKind::Router:
+    case KernelKind::RouterCounts:
+    case KernelKind::RouterRoom:
+    case KernelKind::BalanceSums:
+    case KernelKind::Balance:
     case KernelKind::ExpertOrder:
     case KernelKind::Dispatch:
     case KernelKind::SortRows:

@@ -51,7 +51,15 @@ Entries entries_of(KernelKind kind) {
     case KernelKind::Add:
       return {.forward = add_forward<Real>};
     case KernelKind::Router:
-      return {router_forward<Real>, router_input_gradient<Real>};
+      return {router_forward<Real>, router_input_gradient<Real>, router_weight_gradient<Real>};
+    case KernelKind::RouterCounts:
+      return {.forward = router_counts_forward};
+    case KernelKind::RouterRoom:
+      return {.forward = router_room_forward};
+    case KernelKind::BalanceSums:
+      return {.forward = balance_sums_forward<Real>};
+    case KernelKind::Balance:
+      return {balance_forward, balance_input_gradient<Real>};
     case KernelKind::ExpertOrder:
       return {.forward = expert_order_forward};
     case KernelKind::Dispatch:

@@ -78,6 +78,15 @@ template <class Real>
 void router_forward(const KernelCall& call);
 template <class Real>
 void router_input_gradient(const KernelCall& call);
+template <class Real>
+void router_weight_gradient(const KernelCall& call);
+void router_counts_forward(const KernelCall& call);
+void router_room_forward(const KernelCall& call);
+template <class Real>
+void balance_sums_forward(const KernelCall& call);
+void balance_forward(const KernelCall& call);
+template <class Real>
+void balance_input_gradient(const KernelCall& call);
 void expert_order_forward(const KernelCall& call);
 template <class Real>
 void dispatch_forward(const KernelCall& call);

@@ -192,12 +192,6 @@ void check_context(std::vector<std::string>& problems, const PlanChoices& choice
                                    to_text(choices.tensor)));
     return;
   }
-  if (size_of_dim(model, "experts") > 0 && choices.capacity) {
-    problems.push_back(
-        fmt::format("capacity={}: with cp it is not lowered yet, for experts take "
-                    "tokens by their place in the whole sequence",
-                    *choices.capacity));
-  }
   check_rings(problems, choices);
   if (!problems.empty()) return;
   const std::int64_t heads = context_degrees(choices).heads;

@@ -104,11 +104,12 @@ bool works_on_rows(const OpView& view, const Model& model) {
 
 // The axes over which parts of the sequence are worked on. Devices that share an expert's products
 // out have the same tokens. With a capacity, tokens are chosen by their place in the whole
-// sequence.
+// sequence: where all of it can be had, nobody needs to be told what others chose.
 std::vector<AxisId> sequence_work(const OpView& view, const Model& model, const StageAxes& stage,
                                   const PlanChoices& choices) {
   if (!choices.sequence_parallel) return {};
-  if (view.op->kind == OpKind::Router && choices.capacity) return {};
+  const bool parts = choices.cp > 1 || expert_tensor_degree(choices) < choices.tp;
+  if (view.op->kind == OpKind::Router && choices.capacity && !parts) return {};
   if (!works_on_rows(view, model)) return stage.tensor;
   return {stage.tensor.begin(), stage.tensor.end() - std::ssize(stage.expert_tensor)};
 }
@@ -211,8 +212,6 @@ void check_experts(std::vector<std::string>& problems, const PlanChoices& choice
         fmt::format("below tp={} it needs sequence_parallel=true, or devices of tp have the same "
                     "tokens",
                     choices.tp));
-  } else if (choices.capacity) {
-    add("capacity", *choices.capacity, "with etp below tp it is not lowered yet");
   }
 }
 

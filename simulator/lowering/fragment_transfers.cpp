@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "simulator/lowering/fragment_writer.h"
 
@@ -128,6 +129,37 @@ Cut FragmentWriter::cut_of(const Layout& coarse, const Layout& fine, DimId dim,
         held, shards_.ranges(fine.dims[cut.dim], mesh.coordinates_at(*mesh.find(member)))));
   }
   return compact(std::move(cut), size_of(held));
+}
+
+Pieces FragmentWriter::pieces_of(const DimLayout& sequence) const {
+  const Mesh& mesh = placement_.mesh();
+  const std::int64_t whole = shards_.whole(sequence.dim);
+  std::int64_t size = whole;
+  for (const DeviceId member : placement_.group(sequence.sharding.axes)) {
+    for (const ShardRange& range :
+         shards_.ranges(sequence, mesh.coordinates_at(*mesh.find(member)))) {
+      size = std::gcd(size, std::gcd(range.start, range.size));
+    }
+  }
+  return {whole / size, size};
+}
+
+void FragmentWriter::gather_pieces(const View& own, const View& all, const DimLayout& sequence,
+                                   const Pieces& pieces) {
+  const Mesh& mesh = placement_.mesh();
+  const std::vector<DeviceId> group = placement_.group(sequence.sharding.axes);
+  Cut cut{.dim = 1};
+  for (const DeviceId member : group) {
+    std::vector<ShardRange> part =
+        shards_.ranges(sequence, mesh.coordinates_at(*mesh.find(member)));
+    for (ShardRange& range : part) range = {range.start / pieces.size, range.size / pieces.size};
+    cut.parts.push_back(std::move(part));
+  }
+  add_task(transfer_task({.kind = TransferKind::AllGather,
+                          .purpose = Purpose::Experts,
+                          .group = group,
+                          .target_cut = compact(std::move(cut), pieces.count)},
+                         own, all));
 }
 
 void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to,

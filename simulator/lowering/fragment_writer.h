@@ -12,6 +12,10 @@
 
 namespace meshwright {
 
+struct Pieces {
+  std::int64_t count = 0, size = 0;  // of tokens
+};
+
 // What lowering an op writes with: buffers, kernels, and the values and gradients of tensors as
 // the op reads and leaves them. Between an op's kernels and what is kept between ops stand the
 // steps of the plan, which are written here for every op alike.
@@ -128,6 +132,12 @@ class FragmentWriter {
   View expert_counts(std::size_t dispatch) const;
   // Each device along the axes learns what all others have: `own` of each, in `all`.
   void gather_counts(const View& own, const View& all, const std::vector<AxisId>& axes);
+  // The largest equal pieces of a sequence of which every device has whole ones.
+  Pieces pieces_of(const DimLayout& sequence) const;
+  // Each device with a part of a sequence learns a number for every piece: `own` of each, in `all`,
+  // the second dimension being the pieces in the sequence's order.
+  void gather_pieces(const View& own, const View& all, const DimLayout& sequence,
+                     const Pieces& pieces);
   // Rows go to the devices of their experts, or back.
   void exchange_rows(std::size_t dispatch, const View& from, const View& to, bool returns);
 

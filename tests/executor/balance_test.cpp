@@ -1,6 +1,6 @@
 #include "tests/executor/gradient_harness.h"
 
-// How choices of experts are evened out: by a loss, and by a bias.
+// How choices of experts are evened out: by a loss, by a bias, and by the room that experts have.
 namespace meshwright {
 namespace {
 
@@ -138,6 +138,45 @@ TEST_CASE("what moves a bias is whole numbers by a power of 2, however tokens ar
     right.operand.sizes[1] = s - first;
     right.operand.offset += first * k;
     CHECK(excess(right, excess(left, {})) == expected);
+  });
+}
+
+TEST_CASE("what finds no room in a sequence is the same in parts as in the whole") {
+  for_seeds([](TestRandom& random) {
+    const std::int64_t b = random.between(1, 3), e = random.between(2, 5), k = random.between(1, 2),
+                       devices = random.between(1, 3), piece = random.between(1, 3),
+                       room = random.between(1, 5), s = 2 * devices * piece;
+    TestOperand logits = random_real(random, {b, s, e}),
+                share = in_buffer(dense_operand({b, s, k}));
+    TestOperand whole = random_index(random, {b, s, k}, 0, 0), free = whole, found = whole;
+    const auto route = [&](TestOperand& expert, std::optional<std::int64_t> capacity) {
+      run_on({.kind = KernelKind::Router, .attributes = RouterAttributes{}, .capacity = capacity},
+             {&logits, &share, &expert});
+    };
+    route(whole, room);
+    route(free, std::nullopt);
+    TestOperand counts = random_index(random, {b, 2 * devices, e}, 0, 0);
+    run_on({.kind = KernelKind::RouterCounts}, {&free, &counts});
+    // Each device has an early and a late piece.
+    for (std::int64_t d = 0; d < devices; ++d) {
+      const std::vector<ShardRange> own = {{d * piece, piece}, {s - (d + 1) * piece, piece}};
+      TestOperand chosen = random_index(random, {b, 2 * piece, k}, 0, 0), left = chosen;
+      const auto copy = [&](TestOperand& all, TestOperand& part, bool back) {
+        for (std::int64_t i = 0; i < b * 2 * piece * k; ++i) {
+          const std::int64_t row = i / k;
+          const std::int64_t at = place_at({own, s}, row % (2 * piece));
+          const std::int64_t place = (row / (2 * piece) * s + at) * k + i % k;
+          back ? all.at(place) = part.at(i) : part.at(i) = all.at(place);
+        }
+      };
+      copy(free, chosen, false);
+      run_on({.kind = KernelKind::RouterRoom,
+              .capacity = room,
+              .place = {{{{0, b}}, b}, {own, s}, {{{0, k}}, k}}},
+             {&chosen, &counts, &left});
+      copy(found, left, true);
+    }
+    CHECK(found.values() == whole.values());
   });
 }
 

@@ -73,13 +73,15 @@ void draw_experts(LawCase& c, Draw& draw) {
   c["experts"] = 2 * draw(1, 3);
   c["choices"] = draw(1, 2);
   c["ep"] = 1;
-  c["etp"] = 0;       // as tp
-  c["capacity"] = 0;  // tenths; 0: all that come
+  c["etp"] = 0;                               // as tp
+  c["capacity"] = 0;                          // tenths; 0: all that come
+  c["balance"] = draw(0, 1) * draw(1, 30);    // hundredths
+  c["bias_rate"] = draw(0, 1) * draw(1, 30);  // hundredths
   const std::int64_t any = draw(0, 1000), times = draw(3, 20), some = draw(0, 3);
   if (!has_experts(kSmallFamilies.at(static_cast<std::size_t>(c["family"])))) return;
-  if (some == 0) c["capacity"] = times;
-  if (some == 1 && c["sequence_parallel"]) c["etp"] = c["tp"] % 2 == 0 && times % 2 ? 2 : 1;
-  if (c["cp"] > 1) c["capacity"] = 0;
+  if (some == 0 || some == 2) c["capacity"] = times;
+  if ((some == 1 || some == 2) && c["sequence_parallel"])
+    c["etp"] = c["tp"] % 2 == 0 && times % 2 ? 2 : 1;
   const std::int64_t devices = c["dp"] * c["cp"] * c["tp"] / (c["etp"] > 0 ? c["etp"] : c["tp"]);
   std::vector<std::int64_t> degrees;
   for (std::int64_t ep = 1; ep <= devices; ++ep) {
@@ -109,10 +111,10 @@ SmallModel small_model_of(const LawCase& c) {
   model.experts = c.at("experts");
   model.choices = c.at("choices");
   model.further = c.at("further");
-  model.width = c.at("width") ? c.at("width") : model.kv_heads * model.head_size;
-  return model;
   model.balance = static_cast<double>(c.at("balance")) / 100;
   model.bias_rate = static_cast<double>(c.at("bias_rate")) / 100;
+  model.width = c.at("width") ? c.at("width") : model.kv_heads * model.head_size;
+  return model;
 }
 
 double capacity_of(const LawCase& c) { return static_cast<double>(c.at("capacity")) / 10; }

@@ -38,16 +38,46 @@ void add_balance(FragmentWriter& writer, std::size_t op, const View& logits, con
   writer.emit(loss.read(sums).write(writer.loss_sum()));
 }
 
+// What finds no room by its place in the whole sequence, of which the device has a part.
+void drop_by_place(FragmentWriter& writer, std::size_t op, const View& chosen, const View& left,
+                   std::int64_t experts, std::int64_t room) {
+  const GraphOp& entry = writer.op(op);
+  const Layout& layout = writer.layouts(op).outputs[1];
+  const Pieces pieces = writer.pieces_of(layout.dims[1]);
+  const Extents& sizes = chosen.operand.sizes;
+  const auto new_counts = [&](const char* what, std::int64_t count) {
+    return writer.new_view(entry.name + what, {sizes[0], count, experts}, BufferElement::Index,
+                           Component::Transfers);
+  };
+  const View own = new_counts(".counts", sizes[1] / pieces.size);
+  const View all = new_counts(".all_counts", pieces.count);
+  KernelDraft add(KernelKind::RouterCounts, Phase::Forward, entry);
+  writer.emit(add.read(chosen).write(own));
+  writer.gather_pieces(own, all, layout.dims[1], pieces);
+  KernelDraft drop(KernelKind::RouterRoom, Phase::Forward, entry);
+  drop.kernel().capacity = room;
+  drop.kernel().place = writer.shards().place(layout);
+  writer.emit(drop.read(chosen).read(all).write(left));
+}
+
 void forward_router(FragmentWriter& writer, std::size_t op) {
   const FragmentWriter::Output share = writer.start_output(op);
   const FragmentWriter::Output expert = writer.start_output(op, 1);
   const View logits = writer.input(op, 0);
+  const std::int64_t experts = logits.operand.sizes.back();
+  const auto room = rows_of_expert(writer.plan(), share.kept.operand.sizes.back(), experts);
+  const bool in_parts = room && !writer.layouts(op).inputs[0].dims[1].sharding.axes.empty();
+  View chosen = expert.kept;
+  if (in_parts) {
+    chosen = writer.new_view(writer.op(op).name + ".chosen", chosen.operand.sizes,
+                             BufferElement::Index, Component::Transfers);
+  }
   KernelDraft call(KernelKind::Router, Phase::Forward, writer.op(op));
-  call.kernel().capacity =
-      rows_of_expert(writer.plan(), share.kept.operand.sizes.back(), logits.operand.sizes.back());
+  if (!in_parts) call.kernel().capacity = room;
   call.read(logits);
   if (!writer.op(op).weights.empty()) call.read(writer.weight(op, 0));
-  writer.emit(call.write(share.kept).write(expert.kept));
+  writer.emit(call.write(share.kept).write(chosen));
+  if (in_parts) drop_by_place(writer, op, chosen, expert.kept, experts, *room);
   if (is_balanced(writer, op)) add_balance(writer, op, logits, expert.kept);
 }
 
