@@ -7,9 +7,14 @@
 #include <string>
 
 #include "costmodel/model/op_rules.h"
+#include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
 namespace {
+
+bool is_queries(const Model& model, DimId dim) {
+  return model.dims[dim.index()].name == "queries_per_head";
+}
 
 bool is_heads(const Model& model, DimId dim) {
   const std::string& name = model.dims[dim.index()].name;
@@ -78,23 +83,30 @@ class ContextWork {
     const Op& op = block.ops[index];
     const OpView view = view_of(model_, block, op);
     OpPlan& plan = plan_of(op.name);
-    const bool by_heads = axes_.heads && heads.contains(index);
+    const bool shares = axes_.heads || axes_.queries, by_heads = shares && heads.contains(index);
     for (const DimId dim : dims_of(view)) {
       if (model_.dims[dim.index()].role == DimRole::Sequence)
         cut_sequence(plan, view, dim, by_heads);
-      if (by_heads && is_heads(model_, dim)) plan.work[dim].axes.push_back(*axes_.heads);
+      if (by_heads && is_heads(model_, dim)) add_axis(plan, dim, axes_.heads);
+      if (by_heads && is_queries(model_, dim)) add_axis(plan, dim, axes_.queries);
     }
     if (op.kind == OpKind::Attention && !axes_.rings.empty()) {
       plan.implementation = axes_.implementation;
     }
-    if (axes_.heads && heads.read(index)) keep_by_heads(plan, view);
+    if (shares && heads.read(index)) keep_by_heads(plan, view);
+  }
+
+  static void add_axis(OpPlan& plan, DimId dim, const std::optional<AxisId>& axis) {
+    if (axis) plan.work[dim].axes.push_back(*axis);
   }
 
   void cut_sequence(OpPlan& plan, const OpView& view, DimId dim, bool by_heads) const {
     const bool attends = view.op->kind == OpKind::Attention;
     if (!attends && use_of(view, dim) == DimUse::Whole) return;
     std::vector<AxisId> axes = axes_.rings;
-    if (axes_.heads && !by_heads) axes.push_back(*axes_.heads);
+    for (const std::optional<AxisId>& axis : {axes_.heads, axes_.queries}) {
+      if (axis && !by_heads) axes.push_back(*axis);
+    }
     const auto before = plan.work.find(dim);
     if (before != plan.work.end()) {
       axes.insert(axes.end(), before->second.axes.begin(), before->second.axes.end());
@@ -103,16 +115,30 @@ class ContextWork {
   }
 
   // From a part of the sequence with all heads to a part of the heads with more of the sequence.
+  // Devices that share the queries of a head out all have its keys.
   void keep_by_heads(OpPlan& plan, const OpView& view) const {
     for (std::size_t i = 0; i < view.outputs.size(); ++i) {
-      std::optional<DimId> sequence, heads;
+      std::optional<DimId> sequence, heads, queries;
       for (const DimId dim : view.outputs[i]->dims) {
         if (model_.dims[dim.index()].role == DimRole::Sequence) sequence = dim;
         if (is_heads(model_, dim)) heads = dim;
+        if (is_queries(model_, dim)) queries = dim;
       }
       if (!sequence || !heads) continue;
-      plan.relayouts.outputs[i] = {
-          {.kind = RelayoutKind::AllToAll, .axes = {*axes_.heads}, .from = sequence, .to = heads}};
+      RelayoutSteps steps;
+      if (axes_.queries) {
+        steps.push_back({.kind = queries ? RelayoutKind::AllToAll : RelayoutKind::AllGather,
+                         .axes = {*axes_.queries},
+                         .from = sequence,
+                         .to = queries});
+      }
+      if (axes_.heads) {
+        steps.push_back({.kind = RelayoutKind::AllToAll,
+                         .axes = {*axes_.heads},
+                         .from = sequence,
+                         .to = heads});
+      }
+      plan.relayouts.outputs[i] = std::move(steps);
     }
   }
 
@@ -169,7 +195,7 @@ void check_rings(std::vector<std::string>& problems, const PlanChoices& choices)
 }  // namespace
 
 ContextAxes context_axes(const PlanChoices& choices, const Model& model, const Mesh& mesh) {
-  ContextAxes axes{.heads = mesh.find("ulysses")};
+  ContextAxes axes{.heads = mesh.find("ulysses"), .queries = mesh.find("ulysses_queries")};
   for (const std::string_view name : {"rings", "cp"}) {
     if (const auto axis = mesh.find(name)) axes.rings.push_back(*axis);
   }
@@ -198,6 +224,7 @@ void check_context(std::vector<std::string>& problems, const PlanChoices& choice
   for (const Dim& dim : model.dims) {
     if (dim.name != "heads" && dim.name != "kv_heads") continue;
     if (heads == 1 || choices.tp * heads <= dim.size) continue;
+    if (parts_per_kv_head(choices, model) > 1) continue;
     problems.push_back(fmt::format("{} {} are too few to share out among tp={} x {} devices",
                                    dim.size, dim.name, choices.tp, heads));
   }

@@ -15,6 +15,8 @@ namespace meshwright {
 struct ContextAxes {
   std::vector<AxisId> rings;    // whose devices attend in a ring, outer first
   std::optional<AxisId> heads;  // whose devices attend to all tokens of the ring's part, by heads
+  // The same with the same heads of keys and values, by the queries that meet each.
+  std::optional<AxisId> queries;
   Implementation implementation = Implementation::Ring;
   ShardOrder order = ShardOrder::Contiguous;
 };

@@ -21,7 +21,7 @@ Plan without_costs(Plan plan) {
 bool splits_sequence(const Plan& plan, const Model& model) {
   const auto is_tensor = [&](AxisId axis) {
     const std::string& name = plan.slots.front().mesh.axis(axis).name;
-    return name != "rings" && name != "cp" && name != "ulysses";
+    return name != "rings" && name != "cp" && !name.starts_with("ulysses");
   };
   return std::ranges::any_of(plan.ops, [&](const OpPlan& op) {
     return std::ranges::any_of(op.work, [&](const auto& division) {
@@ -59,21 +59,31 @@ std::optional<std::int64_t> devices_sharing(std::string_view name, const Plan& p
   return 1;
 }
 
+// Devices with parts of a sequence that share heads out.
+std::int64_t head_parts(const Mesh& mesh) {
+  std::int64_t parts = 1;
+  for (const char* name : {"ulysses", "ulysses_queries"}) {
+    if (const auto axis = mesh.find(name)) parts *= mesh.size(*axis);
+  }
+  return parts;
+}
+
 void set_context(PlanChoices& choices, const Plan& plan) {
   const Mesh& mesh = plan.slots.front().mesh;
   const auto has = [&](Implementation implementation) {
     return std::ranges::count(plan.ops, implementation, &OpPlan::implementation) > 0;
   };
-  const auto ring = mesh.find("cp"), rings = mesh.find("rings"), heads = mesh.find("ulysses");
+  const auto ring = mesh.find("cp"), rings = mesh.find("rings");
+  const std::int64_t heads = head_parts(mesh);
   if (rings) {
     choices.context = Context::DoubleRing;
     choices.inner_ring = ring ? mesh.size(*ring) : 1;
-  } else if (heads && !ring) {
+  } else if (heads > 1 && !ring) {
     choices.context = Context::Ulysses;
   } else if (has(Implementation::RingSelfAttention)) {
     choices.context = Context::RingSelfAttention;
   }
-  if (heads && ring) choices.ulysses = mesh.size(*heads);
+  if (heads > 1 && ring) choices.ulysses = heads;
 }
 
 // Of the axes that tensor parallelism has but for squares and cubes.
@@ -100,7 +110,7 @@ std::optional<PlanChoices> plain_choices(const Plan& plan, const Model& model) {
   PlanChoices choices{.dp = size("dp") * size("dp_ep") * owners,
                       .tp = line ? tensor_devices(mesh) : 1,
                       .pp = stages,
-                      .cp = size("rings") * size("cp") * size("ulysses"),
+                      .cp = size("rings") * size("cp") * head_parts(mesh),
                       .ep = devices_sharing("experts", plan, model).value_or(1)};
   if (!line) set_tensor_form(choices, plan);
   set_context(choices, plan);

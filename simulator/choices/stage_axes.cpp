@@ -10,7 +10,7 @@ namespace {
 
 // Devices of groups of each kind: every axis lies between two of these.
 struct GroupSizes {
-  std::int64_t queries, tensor, heads, ring, context, all, owners, expert_tensor, experts;
+  std::int64_t queries, tensor, keys, heads, ring, context, all, owners, expert_tensor, experts;
 };
 
 GroupSizes group_sizes(const PlanChoices& choices, const Model& model) {
@@ -22,6 +22,7 @@ GroupSizes group_sizes(const PlanChoices& choices, const Model& model) {
   const std::int64_t heads = rings ? choices.tp * context.heads : sequence;
   return {.queries = devices_per_kv_head(choices, model),
           .tensor = choices.tp,
+          .keys = rings ? choices.tp * parts_per_kv_head(choices, model) : choices.tp,
           .heads = heads,
           .ring = rings ? heads * context.ring : sequence,
           .context = sequence,
@@ -32,9 +33,17 @@ GroupSizes group_sizes(const PlanChoices& choices, const Model& model) {
 }
 
 std::set<std::int64_t> ends_of(const GroupSizes& groups) {
-  return {
-      1,          groups.queries, groups.tensor,        groups.heads,  groups.ring, groups.context,
-      groups.all, groups.owners,  groups.expert_tensor, groups.experts};
+  return {1,
+          groups.queries,
+          groups.tensor,
+          groups.keys,
+          groups.heads,
+          groups.ring,
+          groups.context,
+          groups.all,
+          groups.owners,
+          groups.expert_tensor,
+          groups.experts};
 }
 
 bool is_context(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
@@ -44,7 +53,8 @@ bool is_context(const GroupSizes& groups, std::int64_t first, std::int64_t end) 
 // Whether the devices that share experts out are some of those that share heads out, or some of a
 // ring: what cuts the sequence is one axis each.
 bool cuts_context(const GroupSizes& groups) {
-  const std::set<std::int64_t> ends = {groups.tensor, groups.heads, groups.ring, groups.context};
+  const std::set<std::int64_t> ends = {groups.tensor, groups.keys, groups.heads, groups.ring,
+                                       groups.context};
   return groups.experts > groups.tensor && groups.experts < groups.context &&
          !ends.contains(groups.experts);
 }
@@ -56,6 +66,7 @@ bool is_routed(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
 std::string name_of(const GroupSizes& groups, std::int64_t first, std::int64_t end) {
   const bool routed = is_routed(groups, first, end);
   if (is_context(groups, first, end)) {
+    if (end <= groups.keys) return "ulysses_queries";
     if (end <= groups.heads) return "ulysses";
     return end <= groups.ring ? "cp" : "rings";
   }
@@ -85,6 +96,15 @@ std::int64_t devices_per_kv_head(const PlanChoices& choices, const Model& model)
   const bool shares = choices.tensor == TensorForm::OneD && heads > 0 && choices.tp > heads;
   if (!shares || choices.tp % heads != 0) return 1;
   return size_of_dim(model, "queries_per_head") >= choices.tp / heads ? choices.tp / heads : 1;
+}
+
+std::int64_t parts_per_kv_head(const PlanChoices& choices, const Model& model) {
+  const std::int64_t all = size_of_dim(model, "kv_heads"), parts = context_degrees(choices).heads;
+  if (all == 0 || choices.tp * parts <= all) return 1;
+  const std::int64_t own = std::max<std::int64_t>(1, all / choices.tp);
+  const bool even = (all % choices.tp == 0 || choices.tp % all == 0) && parts % own == 0;
+  const std::int64_t sharing = devices_per_kv_head(choices, model) * (parts / own);
+  return even && sharing <= size_of_dim(model, "queries_per_head") ? parts / own : 1;
 }
 
 std::optional<std::string> nesting_problem(const PlanChoices& choices, const Model& model) {

@@ -19,7 +19,7 @@ namespace meshwright {
 struct StageAxes {
   std::vector<MeshAxis> axes;
   std::vector<AxisId> replicas, owners, tensor;
-  std::vector<AxisId> context;  // rings, the devices of each, those that share heads out
+  std::vector<AxisId> context;  // rings, the devices of each, those that share heads out, queries
   std::vector<AxisId> queries;  // of tensor: what shares out the queries of one head of keys
   std::vector<AxisId> experts, expert_tensor;  // what shares out experts, and each one's products
 };
@@ -31,6 +31,9 @@ std::int64_t replicas_sharing_experts(const PlanChoices& choices);
 // Where tp is a multiple of the heads of keys and values, devices that have the same one share out
 // the queries that meet it: so many.
 std::int64_t devices_per_kv_head(const PlanChoices& choices, const Model& model);
+// The same of devices with parts of a sequence that share heads out: where there are fewer heads of
+// keys and values than these, so many have the same one.
+std::int64_t parts_per_kv_head(const PlanChoices& choices, const Model& model);
 // Why the groups do not fit into each other. None: they do.
 std::optional<std::string> nesting_problem(const PlanChoices& choices, const Model& model);
 // Of choices without such a problem.

@@ -139,6 +139,20 @@ TEST_CASE("heads are exchanged four times forward and backward, and the result o
   }
 }
 
+// Of c devices c / g have each head of keys: queries are exchanged as ever, keys and values among
+// those with other heads, and brought together by those with the same one. Back, these add up what
+// each knows of their gradients.
+TEST_CASE("where heads of keys are too few, devices that share queries out have the same ones") {
+  for (const std::int64_t t : {1, 2}) {
+    const std::int64_t c = 8 / t, tokens = 2 * kSequence / c;
+    const std::int64_t keys = 2 * tokens * kHeadsOfKeys / t * kHeadSize;
+    const std::string choices =
+        "microbatch=2,tp=" + std::to_string(t) + ",context=ulysses,cp=" + std::to_string(c);
+    check_moved(choices, TransferKind::AllGather, 2 * keys);
+    check_moved(choices, TransferKind::Send, 0);
+  }
+}
+
 TEST_CASE("heads within a ring are exchanged, and the ring passes a part of them on") {
   const std::int64_t tokens = 2 * kSequence / 4;
   const std::int64_t block = 2 * tokens * 2 * kHeadsOfKeys / 2 * kHeadSize;  // half of the heads
@@ -233,8 +247,12 @@ TEST_CASE("context parallelism that cannot be is refused with the reason") {
   CHECK(problems("cp=4,ulysses=3") == Problems{"ulysses=3: it does not divide cp=4"});
   CHECK(problems("cp=4,context=ulysses,ulysses=2") ==
         Problems{"ulysses=2: context=ulysses shares heads out among all cp=4"});
-  CHECK(problems("cp=4,tp=2,context=ulysses") ==
-        Problems{"4 kv_heads are too few to share out among tp=2 x 4 devices"});
+  // 8 heads of queries; of 4 of keys two devices have the same one.
+  CHECK(problems("cp=4,tp=2,context=ulysses") == Problems{});
+  CHECK(problems("cp=4,tp=4,context=ulysses") ==
+        Problems{"4 kv_heads are too few to share out among tp=4 x 4 devices"});
+  CHECK(problems("cp=6,context=ulysses") ==
+        Problems{"4 kv_heads are too few to share out among tp=1 x 6 devices"});
   CHECK(problems("cp=4,context=double-ring") ==
         Problems{"context=double-ring: inner_ring must say how many devices a ring has"});
   CHECK(problems("cp=4,context=double-ring,inner_ring=4") ==
