@@ -107,6 +107,10 @@ void read_plugin_state(ForeignSettings& settings, PlanFrame& frame, const std::s
 void read_plugin_experts(ForeignSettings& settings, PlanFrame& frame, const std::string& plugin) {
   PlanChoices& choices = frame.plan.choices;
   frame.set_experts(settings.count(plugin + "ep_size").value_or(1), choices.tp);
+  if (choices.ep > 1 && choices.cp > 1) {
+    frame.plan.notes.push_back(
+        "its replicas share experts out; the plan's parts of sequences do so before them");
+  }
   choices.zero = std::min(choices.zero, 1);
   choices.overlap = false;
 }

@@ -100,10 +100,6 @@ void PlanFrame::set_context(ForeignSettings& settings, const std::string& kind,
 void PlanFrame::set_experts(std::int64_t ep, std::int64_t etp) {
   plan.choices.ep = ep;
   if (etp != plan.choices.tp) plan.choices.etp = etp;
-  if (ep > 1 && plan.choices.cp > 1) {
-    plan.notes.push_back(
-        "its devices of cp share experts out before replicas do; the plan's replicas do so alone");
-  }
 }
 
 void PlanFrame::note_gathered_keys() {

@@ -87,12 +87,19 @@ void check_colossal_sequence(Refusals& refusals, const PlanChoices& choices,
   }
 }
 
-// With experts ranks count through tp, ep, the other replicas and then the stages.
+// With experts ranks count through tp, ep, the other replicas and then the stages. Its groups of
+// experts are of replicas alone, where a plan's are of parts of sequences first.
 void check_colossal_experts(Refusals& refusals, const PlanChoices& choices,
                             const ExportSetting& setting) {
   if (!has_experts(setting)) return;
   if (choices.etp && *choices.etp != choices.tp) {
     refuse(refusals, "etp", std::to_string(*choices.etp), "it splits each expert over tp");
+    return;
+  }
+  if (choices.ep > 1 && choices.cp > 1) {
+    refuse(
+        refusals, "ep", std::to_string(choices.ep),
+        "with cp above 1 its replicas share experts out, a plan's parts of sequences before them");
     return;
   }
   const auto shape =

@@ -82,9 +82,9 @@ void check_experts(Refusals& refusals, const Abilities& able, const PlanChoices&
   if (experts == 0) return refuse_ep("the model has no experts");
   if (experts % choices.ep != 0) {
     refuse_ep(fmt::format("it must divide the {} experts", experts));
-  } else if (choices.dp * choices.tp % parts != 0) {
-    refuse_ep(
-        fmt::format("etp x ep = {} must divide dp x tp = {}", parts, choices.dp * choices.tp));
+  } else if (choices.dp * choices.cp * choices.tp % parts != 0) {
+    refuse_ep(fmt::format("etp x ep = {} must divide dp x cp x tp = {}", parts,
+                          choices.dp * choices.cp * choices.tp));
   }
 }
 

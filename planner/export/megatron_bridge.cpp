@@ -52,8 +52,9 @@ void add_bridge_experts(FieldLines& fields, const DecoderSpec& model) {
   if (const auto layers = megatron_sparse_layers(model)) {
     fields.set("moe_layer_freq", *layers);
   }
-  // The plan's loss has no term that balances experts.
-  fields.set("moe_router_load_balancing_type", "\"none\"");
+  const bool balanced = experts.router.balance > 0;
+  fields.set("moe_router_load_balancing_type", balanced ? "\"seq_aux_loss\"" : "\"none\"");
+  if (balanced) fields.set("moe_aux_loss_coeff", experts.router.balance);
   fields.set("moe_token_dispatcher_type", "\"alltoall\"");
   fields.set("moe_grouped_gemm", true);
 }

@@ -68,8 +68,12 @@ void add_experts(Options& options, const DecoderSpec& model) {
   if (const auto layers = megatron_sparse_layers(model)) {
     options.value("--moe-layer-freq", *layers);
   }
-  // The plan's loss has no term that balances experts.
-  options.value("--moe-router-load-balancing-type", "none");
+  if (experts.router.balance > 0) {
+    options.value("--moe-router-load-balancing-type", "seq_aux_loss");
+    options.value("--moe-aux-loss-coeff", experts.router.balance);
+  } else {
+    options.value("--moe-router-load-balancing-type", "none");
+  }
   options.value("--moe-token-dispatcher-type", "alltoall");
   options.flag("--moe-grouped-gemm");
 }

@@ -68,14 +68,6 @@ void check_megatron_experts(Refusals& refusals, const DecoderSpec& model) {
   }
 }
 
-// Its groups of experts go through all devices of a stage, those of cp too; a plan's through tp and
-// dp.
-void check_megatron_groups(Refusals& refusals, const PlanChoices& choices, const ExportSetting&) {
-  if (choices.ep == 1 || choices.cp == 1) return;
-  refuse(refusals, "ep", std::to_string(choices.ep),
-         "with cp above 1 its devices of cp share experts out before replicas do");
-}
-
 void check_expert_sequence(Refusals& refusals, const PlanChoices& choices,
                            const ExportSetting& setting) {
   const bool experts = setting.decoder && setting.decoder->spec.experts;
@@ -198,13 +190,9 @@ bool has_even_layers(const PlanChoices& choices, const ExportSetting& setting) {
 }
 
 std::vector<Rule> megatron_rules() {
-  return {{"context", check_megatron_context},
-          {"schedule", check_interleaved_rounds},
-          {"zero", check_megatron_offload},
-          {"ep", check_megatron_groups},
-          {"sequence_parallel", check_expert_sequence},
-          {"overlap", check_fsdp_overlap},
-          {"bucket", check_megatron_bucket}};
+  return {{"context", check_megatron_context}, {"schedule", check_interleaved_rounds},
+          {"zero", check_megatron_offload},    {"sequence_parallel", check_expert_sequence},
+          {"overlap", check_fsdp_overlap},     {"bucket", check_megatron_bucket}};
 }
 
 Abilities megatron_abilities() {

@@ -77,11 +77,12 @@ void check_qwen3_model(Refusals& refusals, const DecoderSpec& model) {
   const RouterAttributes& router = model.experts->router;
   refuse_if(router.sigmoid || router.groups > 1 || router.factor != 1 || !router.renormalize,
             "experts chosen otherwise than by a softmax that is scaled to one");
+  refuse_if(router.balance > 0, "a loss of uneven choices of experts");
   refuse_if(model.experts->shared_width.has_value(), "shared experts");
   refuse_if(std::ranges::count(model.sparse, false) > 0, "experts in some layers");
 }
 
-// The plan's loss has no term that balances experts, and nothing else does.
+// Nothing but the loss evens choices of experts out, and that has no term for it.
 std::string qwen3_layers_text(const DecoderSpec& model) {
   const std::string shared = fmt::format(
       "        n_layers={}, dim=dim, n_heads={}, n_kv_heads={}, head_dim={},\n"

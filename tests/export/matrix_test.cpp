@@ -57,6 +57,30 @@ TEST_CASE("every field is written by the target's word for it, or refused by its
   }
 }
 
+TEST_CASE("the loss of uneven choices is told to targets that have it sequence by sequence") {
+  const auto text_of = [](const std::string& name, const std::string& model, double balance) {
+    const ExportBench bench(model, "h100:1x8");
+    std::optional<DecoderFile> decoder = bench.decoder;
+    decoder->spec.experts->router.balance = balance;
+    const ExportSetting setting{bench.model, bench.cluster, decoder, bench.setting.batch};
+    const ExportTarget& target = target_named(name);
+    const PlanChoices choices =
+        carried_form(target, "dp=8,ep=2", defaults_of(target, Precision::BF16), setting);
+    const auto made = export_plan(target, plan_to_export(choices), setting, Launcher::Torchrun);
+    const auto* files = std::get_if<std::vector<ExportedFile>>(&made);
+    return files ? all_text(*files) : to_text(std::get<std::vector<Refusal>>(made).front());
+  };
+  CHECK_THAT(text_of("megatron-lm", "mixtral-8x7b", 0.25),
+             Catch::Contains("--moe-router-load-balancing-type seq_aux_loss") &&
+                 Catch::Contains("--moe-aux-loss-coeff 0.25"));
+  CHECK_THAT(text_of("megatron-lm", "mixtral-8x7b", 0),
+             Catch::Contains("--moe-router-load-balancing-type none"));
+  CHECK_THAT(text_of("megatron-bridge", "mixtral-8x7b", 0.25),
+             Catch::Contains("\"seq_aux_loss\"") && Catch::Contains("moe_aux_loss_coeff = 0.25"));
+  CHECK_THAT(text_of("torchtitan", "qwen3-30b-a3b", 0.25),
+             Catch::Contains("a loss of uneven choices of experts"));
+}
+
 TEST_CASE("each rule of a target has plans on either side") {
   for (const LegalPair& pair : kLegalPairs) {
     CAPTURE(pair.rule, pair.target, pair.legal, pair.illegal);

@@ -142,8 +142,7 @@ TEST_CASE("what a plan says by its nearest word is told") {
   CHECK(notes(cut).empty());
   REQUIRE(notes(cut + "--cp-comm-type allgather").size() == 1);
   CHECK_THAT(notes(cut + "--cp-comm-type allgather")[0], Contains("all keys and values at once"));
-  CHECK_THAT(notes(cut + "--num-experts 8 --expert-model-parallel-size 2")[0],
-             Contains("devices of cp share experts out before replicas do"));
+  CHECK(notes(cut + "--num-experts 8 --expert-model-parallel-size 2").empty());
   const std::string titan = "[parallelism]\ncontext_parallel_degree = 2\n";
   CHECK_THAT(notes(titan + "[activation_checkpoint]\nmode = \"full\"\n")[0], Contains("at once"));
 }
@@ -175,6 +174,12 @@ TEST_CASE("devices that share experts out, and each one's products, are read") {
   };
   CHECK(moe("4").ep == 4);
   CHECK(moe("4").zero == 1);  // it sets 2 aside
+  const std::string in_parts = replaced(replaced(plugin, "{}", "4"), "zero_stage=2",
+                                        "zero_stage=1, enable_sequence_parallelism=True, "
+                                        "sequence_parallelism_mode=\"all_to_all\", sp_size=2");
+  const auto told = plan_from(in_parts, {.devices = 32, .devices_per_node = 8}).notes;
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told[0], Contains("its replicas share experts out"));
   CHECK_FALSE(moe("4").overlap);
   CHECK_THROWS_WITH(moe("2"), Contains("moe_dp_outside=True: ranks count through ep, then pp"));
 }
