@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "costmodel/model/model_name.h"
+#include "executor/cpu/cpu_device.h"
 #include "executor/safetensors.h"
 #include "tests/laws/training.h"
 
@@ -44,6 +45,49 @@ GlobalTensors joined_experts(const GlobalTensors& tensors, std::int64_t experts)
   return joined;
 }
 
+// A processor that remembers what the first operand of kernels of some kind was, forward.
+class WatchingDevice : public CpuDevice {
+ public:
+  WatchingDevice(const Program& program, Transport& transport, KernelKind kind,
+                 std::vector<double>& seen)
+      : CpuDevice(program, transport, [] { return Seconds(); }), kind_(kind), seen_(seen) {}
+
+  void launch(LaneId lane, const KernelCall& call) override {
+    if (call.kernel.kind == kind_ && call.kernel.phase == Phase::Forward) {
+      const auto first = call.elements<const double>(0);
+      for (std::int64_t i = 0; i < first.count(); ++i) seen_.push_back(first[i]);
+    }
+    CpuDevice::launch(lane, call);
+  }
+
+ private:
+  const KernelKind kind_;
+  std::vector<double>& seen_;
+};
+
+// On one device, with all samples at a time.
+void check_seen(const std::string& name, KernelKind kind, const std::string& expected) {
+  const std::string folder = std::string(MESHWRIGHT_TEST_DATA "/reference/") + name;
+  const Model model = make_model(read_model(folder, MESHWRIGHT_DATA));
+  const GlobalTensors all = SafetensorsFile(folder + "/expected.safetensors").read_all();
+  const GlobalTensors weights = SafetensorsFile(folder + "/model.safetensors").read_all();
+  std::vector<double> seen;
+  RunOptions options{.steps = 1};
+  options.make_device = [&](const Program& program, Transport& transport) {
+    return std::make_unique<WatchingDevice>(program, transport, kind, seen);
+  };
+  run_threads(lower_all(model, small_plan("microbatch=2", model, 2, 16)), {}, options,
+              weights_from(weights), shifted_inputs(all.at("input_ids")));
+  const std::vector<double>& values = all.at(expected).values;
+  REQUIRE(seen.size() == values.size());
+  double error = 0;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    error = std::max(error, std::abs(seen[i] - values[i]));
+  }
+  CAPTURE(name, expected);
+  CHECK(error <= 1e-12);
+}
+
 // The loss and every gradient under each of the choices.
 void check_reference(const std::string& name, std::size_t weight_count,
                      const std::vector<std::string>& all_choices) {
@@ -79,6 +123,13 @@ void check_reference(const std::string& name, std::size_t weight_count,
 }
 
 }  // namespace
+
+TEST_CASE("the logits of reference models are met") {
+  for (const char* name : {"tiny_gpt2", "tiny_llama", "tiny_mixtral"}) {
+    check_seen(name, KernelKind::LossLargest, "logits");
+  }
+  check_seen("tiny_mixtral", KernelKind::Router, "router_logits");
+}
 
 TEST_CASE("the reference GPT-2's loss and gradients are met under every plan") {
   // 12 a layer, two embeddings, the last norm.
@@ -124,6 +175,15 @@ TEST_CASE("the reference DeepSeek with experts is met under every plan") {
                    "tp=4,ep=2,etp=2,sequence_parallel=true,microbatch=2"});
 }
 
+TEST_CASE("the reference DeepSeek whose choices are evened out is met under every plan") {
+  // As above, and the bias of the choice, whose gradient is what choices are off by.
+  check_reference("tiny_deepseek_balanced", 32,
+                  {"microbatch=2", "microbatch=1", "dp=2,zero=3,microbatch=1", "tp=2,microbatch=2",
+                   "dp=2,recompute=full,microbatch=1", "cp=2,ep=2,microbatch=2",
+                   "dp=2,cp=2,context=ulysses,ep=4,zero=2,microbatch=1",
+                   "dp=2,tp=2,ep=4,etp=1,sequence_parallel=true,zero=2,microbatch=1"});
+}
+
 TEST_CASE("the reference DeepSeek that predicts further tokens is met under every plan") {
   // As above, and two layers more like the second, with a projection and three norms besides.
   check_reference("tiny_deepseek_further", 71,
@@ -134,12 +194,3 @@ TEST_CASE("the reference DeepSeek that predicts further tokens is met under ever
 }
 
 }  // namespace meshwright
-TEST_CASE("the reference DeepSeek whose choices are evened out is met under every plan") {
-  // As above, and the bias of the choice, whose gradient is what choices are off by.
-  check_reference("tiny_deepseek_balanced", 32,
-                  {"microbatch=2", "microbatch=1", "dp=2,zero=3,microbatch=1", "tp=2,microbatch=2",
-                   "dp=2,recompute=full,microbatch=1", "cp=2,ep=2,microbatch=2",
-                   "dp=2,cp=2,context=ulysses,ep=4,zero=2,microbatch=1",
-                   "dp=2,tp=2,ep=4,etp=1,sequence_parallel=true,zero=2,microbatch=1"});
-}
-
