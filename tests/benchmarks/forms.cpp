@@ -1,235 +1,107 @@
-// What there is of every form of parallelism: whether it trains like one device, what of it is
-// searched, what it can be exported to, and with which other forms it goes together.
+// What there is of every form of parallelism: whether it lowers, meets its closed form and trains
+// like one device, whether it is searched, what it can be exported to, and with which other forms
+// it does not go together.
 //
 //   forms [--pairs]
 //
-// Prints the table of docs/forms.md; with --pairs also why two forms do not go together, or what is
-// wrong where they do. Everything in it comes from plans that are made, lowered, checked, trained
-// and written here and now.
+// Prints the table of docs/forms.md, from plans that are made, lowered, checked, trained and
+// written here and now; with --pairs also every pair of forms with the error it trains with, or why
+// it does not. What trains otherwise than one device is named, and the program fails.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "planner/export/export.h"
-#include "planner/search/space.h"
-#include "tests/export/export_bench.h"
+#include "tests/forms/form_table.h"
 #include "tests/laws/training.h"
-#include "tests/planner/random_choices.h"
 
 namespace {
 
 using namespace meshwright;
 
-struct Form {
-  std::string_view name;
-  std::string_view choices;  // short form; the last key is what the form is about
-  bool experts = false;      // of models that have them
-};
+constexpr double kMostError = 1e-10;
+const std::string kCapacity = ",capacity=1";
 
-constexpr Form kForms[] = {
-    {"data", "dp=2"},
-    {"ZeRO 1", "dp=2,zero=1"},
-    {"ZeRO 2", "dp=2,zero=2"},
-    {"ZeRO 3", "dp=2,zero=3"},
-    {"hybrid ZeRO", "dp=4,zero=3,shard=2"},
-    {"pipeline 1F1B", "pp=2,schedule=1f1b"},
-    {"pipeline GPipe", "pp=2,schedule=gpipe"},
-    {"pipeline interleaved", "pp=2,schedule=interleaved,virtual_stages=2"},
-    {"tensor 1D", "tp=2"},
-    {"sequence parallel", "tp=2,sequence_parallel=true"},
-    {"tensor 2D", "tp=4,tensor=2d"},
-    {"tensor 2.5D", "tp=8,depth=2,tensor=2.5d"},
-    {"tensor 3D", "tp=8,tensor=3d"},
-    {"context ring", "cp=2,context=ring"},
-    {"context Ulysses", "cp=2,context=ulysses"},
-    {"context ring and Ulysses", "cp=4,context=ring,ulysses=2"},
-    {"context double ring", "cp=4,inner_ring=2,context=double-ring"},
-    {"ring self-attention", "cp=2,context=rsa"},
-    {"experts", "dp=2,ep=2", true},
-    {"experts and their tensors", "dp=2,tp=2,sequence_parallel=true,ep=2,etp=2", true},
-    {"experts with capacity", "dp=2,ep=2,capacity=1", true},
-    {"recompute selective", "recompute=selective"},
-    {"recompute full", "recompute=full"},
-    {"activations on the host", "offload=activations"},
-    {"optimizer on the host", "offload=optimizer"},
-};
-
-using Keys = std::map<std::string, std::string, std::less<>>;
-
-Keys keys_of(std::string_view choices) {
-  Keys keys;
-  for (std::size_t start = 0; start < choices.size();) {
-    const std::size_t end = std::min(choices.find(',', start), choices.size());
-    const std::string_view pair = choices.substr(start, end - start);
-    const std::size_t equals = pair.find('=');
-    keys.emplace(pair.substr(0, equals), pair.substr(equals + 1));
-    start = end + 1;
-  }
-  return keys;
-}
-
-std::string_view last_key(const Form& form) {
-  const std::size_t comma = form.choices.rfind(',');
-  const std::string_view pair =
-      form.choices.substr(comma == std::string_view::npos ? 0 : comma + 1);
-  return pair.substr(0, pair.find('='));
-}
-
-Model tiny_model(bool experts) {
-  std::string config =
-      R"({"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 8,)"
-      R"( "num_key_value_heads": 8, "intermediate_size": 48, "vocab_size": 40,)"
-      R"( "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "rope_theta": 10000,)"
-      R"( "hidden_act": "silu", "tie_word_embeddings": false, )";
-  config += experts
-                ? R"("model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2,)"
-                  R"( "sliding_window": null, "router_aux_loss_coef": 0.0})"
-                : R"("model_type": "llama"})";
-  return make_model(read_hugging_face(JsonInput::parse(config, "tiny"), "tiny"));
-}
-
-constexpr std::int64_t kBatch = 16, kSequence = 16;
-
-Trained one_device(const Model& model) {
-  const UserCosts costs(test_cluster());
-  const BatchChoice batch{kBatch, kSequence, Precision::FP64};
-  return train(model, resolve({}, batch, model, test_cluster(), costs));
-}
-
-struct Outcome {
-  std::optional<double> error;  // against one device; none: it cannot be planned
-  std::string reason;
-};
-
-Outcome outcome_of(const std::string& choices, const Model& model, const Trained& expected) {
-  try {
-    const BatchChoice batch{kBatch, kSequence, Precision::FP64};
-    const PlanChoices parsed = parse_plan_choices(choices, {.microbatch = 4});
-    const auto problems = check_choices(parsed, batch, model, test_cluster());
-    if (!problems.empty()) return {{}, fmt::format("{}", fmt::join(problems, "; "))};
-    const UserCosts costs(test_cluster());
-    const Trained trained = train(model, resolve(parsed, batch, model, test_cluster(), costs));
-    return {std::max({largest_error(expected.losses, trained.losses),
-                      largest_error(expected.gradients, trained.gradients),
-                      largest_weight_error(expected, trained)}),
-            {}};
-  } catch (const std::exception& error) {
-    return {{}, error.what()};
-  }
-}
-
-// Keys of a search of this model, on a cluster that has room for everything.
-std::set<std::string, std::less<>> searched_keys(const std::string& model) {
-  const Bench bench(model, "h100:8x8", "megatron-core");
-  const SearchQuestion question{.batch = {64, 4096, Precision::BF16},
-                                .defaults = choices_of(bench.setting.defaults, Precision::BF16)};
-  std::set<std::string, std::less<>> keys;
-  for (const auto& [key, values] : SearchSpace(question, bench.setting).text()) keys.insert(key);
-  return keys;
-}
-
-// Targets that can be told everything the form says, whatever else they cannot.
-std::vector<std::string> targets_of(const Form& form) {
-  const ExportBench bench(form.experts ? "mixtral-8x7b" : "llama3-8b", "h100:8x8");
-  const Keys keys = keys_of(form.choices);
-  std::vector<std::string> targets;
-  for (const ExportTarget& target : export_targets()) {
-    const PlanChoices choices = carried_defaults(
-        target, parse_plan_choices(form.choices, PlanChoices{.microbatch = 1}), bench.setting);
-    const auto refusals = refusals_of(target, choices, bench.setting);
-    const bool refused = std::ranges::any_of(refusals, [&](const Refusal& refusal) {
-      return keys.contains(refusal.field) || refusal.field == "model";
-    });
-    if (!refused && std::ranges::find(targets, target.name) == targets.end()) {
-      targets.push_back(target.name);
-    }
-  }
-  return targets;
-}
-
-// Both, where no key is said twice in different ways.
-std::optional<std::string> together(const Form& a, const Form& b) {
-  Keys keys = keys_of(a.choices);
-  for (const auto& [key, value] : keys_of(b.choices)) {
-    const auto [entry, added] = keys.emplace(key, value);
-    if (!added && entry->second != value) return std::nullopt;
-  }
-  std::string text;
-  for (const auto& [key, value] : keys) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
-  }
-  return text;
-}
-
-std::string list_of(const std::vector<std::string>& words) {
-  return words.empty() ? "-" : fmt::format("{}", fmt::join(words, ", "));
-}
-
-class FormTable {
+class TrainedForms {
  public:
-  explicit FormTable(bool pairs) : pairs_(pairs) {}
+  explicit TrainedForms(bool pairs) : pairs_(pairs) {}
 
-  void print() {
-    fmt::print(
-        "| form | choices | error against one device | searched | exported to | goes with | not "
-        "with |\n|---|---|---|---|---|---|---|\n");
-    for (const Form& form : kForms) print_row(form);
+  // Whether all is as one device has it.
+  bool print() {
+    fmt::print("{}", kFormTableHead);
+    for (const Form& form : all_forms()) print_row(form);
+    for (const Form& form : all_forms()) {
+      if (!meets_closed_form(form)) fail(form.name, "its closed form is not met");
+    }
+    return good_;
   }
 
  private:
-  struct Subject {
-    Model model;
-    Trained expected;
-    std::set<std::string, std::less<>> searched;
-  };
-
-  const Subject& subject(bool experts) {
-    std::optional<Subject>& one = experts ? experts_ : dense_;
-    if (!one) {
-      Model model = tiny_model(experts);
-      Trained expected = one_device(model);
-      one = Subject{std::move(model), std::move(expected),
-                    searched_keys(experts ? "mixtral-8x7b" : "llama3-8b")};
-    }
-    return *one;
-  }
-
+  // Alone, and with every form that it goes with.
   void print_row(const Form& form) {
-    const Subject& own = subject(form.experts);
-    const Outcome alone = outcome_of(std::string(form.choices), own.model, own.expected);
-    std::vector<std::string> with, without;
-    for (const Form& other : kForms) {
-      if (other.name == form.name) continue;
-      const auto both = together(form, other);
+    double worst = error_of(std::string(form.choices), form.experts);
+    for (const Form& other : all_forms()) {
+      const auto both = other.name == form.name ? std::nullopt : together(form, other);
       if (!both) continue;
-      const Subject& shared = subject(form.experts || other.experts);
-      const Outcome outcome = outcome_of(*both, shared.model, shared.expected);
-      const bool trains = outcome.error && *outcome.error < 1e-10;
-      (trains ? with : without).emplace_back(other.name);
-      if (pairs_ && !trains) {
-        fmt::print(stderr, "{}: {}\n", *both,
-                   outcome.error ? fmt::format("error {:.2g}", *outcome.error) : outcome.reason);
-      }
+      const bool experts = form.experts || other.experts;
+      const std::string& refusal = table_.refusal(*both, experts);
+      if (refusal.empty()) worst = std::max(worst, error_of(*both, experts));
+      if (pairs_ && !refusal.empty()) fmt::print(stderr, "{}: {}\n", *both, refusal);
     }
-    fmt::print("| {} | `{}` | {} | {} | {} | {} | {} |\n", form.name, form.choices,
-               alone.error ? fmt::format("{:.1e}", *alone.error) : "refused: " + alone.reason,
-               own.searched.contains(last_key(form)) ? "yes" : "no", list_of(targets_of(form)),
-               without.empty() ? "all" : list_of(with), list_of(without));
+    fmt::print("{}", line_of(table_.row(form), fmt::format("{:.0e}", worst)));
     std::fflush(stdout);
   }
 
+  double error_of(const std::string& choices, bool experts) {
+    const auto [entry, added] = errors_.try_emplace({choices, experts}, 1.0);
+    if (!added) return entry->second;
+    try {
+      const Model& model = table_.model(experts);
+      const bool limited = ("," + choices).find(kCapacity) != choices.npos;
+      const Trained& expected = one_device(experts, limited ? kCapacity : "");
+      const Trained trained = train(model, plan_of_form(choices, model));
+      entry->second = std::max({largest_error(expected.losses, trained.losses),
+                                largest_error(expected.gradients, trained.gradients),
+                                largest_weight_error(expected, trained)});
+      if (entry->second > kMostError) fail(choices, fmt::format("error {:.1e}", entry->second));
+    } catch (const std::exception& error) {
+      fail(choices, error.what());
+    }
+    if (pairs_) fmt::print(stderr, "{}: {:.1e}\n", choices, entry->second);
+    return entry->second;
+  }
+
+  // With a capacity another function is computed.
+  const Trained& one_device(bool experts, const std::string& capacity) {
+    const auto found = alone_.find({experts, capacity});
+    if (found != alone_.end()) return found->second;
+    const Model& model = table_.model(experts);
+    const std::string choices = fmt::format("microbatch={}{}", kFormBatch, capacity);
+    return alone_[{experts, capacity}] = train(model, plan_of_form(choices, model));
+  }
+
+  static bool meets_closed_form(const Form& form) {
+    const std::string command = fmt::format("\"{}\" \"{}\" > /dev/null 2>&1",
+                                            MESHWRIGHT_SIMULATOR_TEST, form.closed_form_test);
+    return std::system(command.c_str()) == 0;
+  }
+
+  void fail(std::string_view what, std::string_view why) {
+    good_ = false;
+    fmt::print(stderr, "FAILED: {}: {}\n", what, why);
+  }
+
   const bool pairs_;
-  std::optional<Subject> dense_, experts_;
+  bool good_ = true;
+  FormTable table_;
+  std::map<std::pair<std::string, bool>, double> errors_;
+  std::map<std::pair<bool, std::string>, Trained> alone_;
 };
 
 }  // namespace
@@ -240,5 +112,5 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: forms [--pairs]\n");
     return 2;
   }
-  FormTable(argc == 2).print();
+  return TrainedForms(argc == 2).print() ? 0 : 1;
 }

@@ -111,6 +111,32 @@ TEST_CASE("ZeRO divides what a device keeps of each parameter") {
   }
 }
 
+// ZeRO within a group of N of n replicas, the groups repeat it: state and gathers by N, and each
+// owner's part of the gradients is summed over the n / N groups.
+TEST_CASE("replicas in groups share state out within them and sum their parts across") {
+  const Model model = small_gpt({.tied = false});
+  for (const int zero : {1, 2, 3}) {
+    for (const std::int64_t shard : {2, 4}) {
+      CAPTURE(zero, shard);
+      const std::string choices =
+          "dp=8,microbatch=1,zero=" + std::to_string(zero) + ",shard=" + std::to_string(shard);
+      const Program program = zero_programs(choices, 16, model)[0];
+      const Held held = held_by(program, shard);
+      CHECK(persistent_bytes(program, Component::Optimizer) == 2 * 4 * held.padded / shard);
+      const std::int64_t sums = zero == 1 ? 1 : 2, gathers = zero == 3 ? 2 * 2 : 1;
+      const auto moved = [&](Purpose purpose, TransferKind kind) {
+        return elements_moved(program, purpose, kind);
+      };
+      CHECK(moved(Purpose::Gradients, TransferKind::ReduceScatter) == sums * held.padded);
+      CHECK(moved(Purpose::Weights, TransferKind::AllGather) == gathers * held.padded);
+      const std::int64_t across = moved(Purpose::Gradients, TransferKind::AllReduce);
+      CHECK(across % (held.padded / shard) == 0);
+      CHECK(across >= held.padded / shard);
+      CHECK(across <= sums * held.padded / shard);
+    }
+  }
+}
+
 TEST_CASE("ZeRO-2 reduces every gradient once a micro-batch and gathers every weight once") {
   const Model model = small_gpt({.tied = false});
   for (const char* rest : {"", ",overlap=false", ",bucket=3 KiB", ",pp=2,schedule=gpipe"}) {
