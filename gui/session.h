@@ -56,7 +56,7 @@ struct Look {
   std::string filter;
   std::vector<PlanChoices> marked;
   std::vector<std::string> pinned;
-  TimeAxis time;
+  std::optional<TimeAxis> time;  // none: all of the step, however long that is
   friend bool operator==(const Look&, const Look&) = default;
 };
 

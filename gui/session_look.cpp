@@ -109,7 +109,8 @@ void GuiSession::restore(const SavedSession& session) {
 }
 
 Look GuiSession::look() const {
-  Look look{inputs_, filter_text_, {}, pinned_, time_};
+  Look look{inputs_, filter_text_, {}, pinned_, {}};
+  if (time_ != whole_time()) look.time = time_;
   for (const std::uint32_t row : marked_) look.marked.push_back(rows_[row].choices);
   return look;
 }
@@ -118,14 +119,16 @@ void GuiSession::remember() {
   if (!going_back_) history_.record(look(), std::chrono::steady_clock::now());
 }
 
-// Marks of plans that are not there any more are left out.
+// Marks of plans that are not there any more are left out, and so is time after the end of a
+// shorter step.
 void GuiSession::go_to(const Look* look) {
   if (!look) return;
   const Look wanted = *look;
   going_back_ = true;
   set_inputs(wanted.inputs);
   set_filter(wanted.filter);
-  set_time(wanted.time);
+  const TimeAxis whole = whole_time();
+  set_time(wanted.time ? within(*wanted.time, whole.length) : whole);
   std::vector<std::uint32_t> marked;
   for (const PlanChoices& choices : wanted.marked) {
     if (const auto row = row_with(rows_, choices)) marked.push_back(*row);

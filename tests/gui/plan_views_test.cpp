@@ -1,3 +1,4 @@
+#include <QTest>
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -254,6 +255,37 @@ TEST_CASE("filters, inputs and zoom can be undone and redone") {
   CHECK(session.inputs() == before);
   session.redo();
   CHECK(session.inputs() == inputs);
+}
+
+TEST_CASE("what is undone after another plan is shown stays within its step") {
+  application();
+  GuiSession session(shipped_data());
+  constexpr int kBetweenBursts = 400;  // milliseconds
+  session.set_inputs(small_question());
+  QTest::qWait(kBetweenBursts);
+  session.set_filter("tp<=2");
+  session.try_plan("pp=2,microbatch=1");
+  REQUIRE(settles(session));
+  const TimeAxis whole = session.whole_time(), late{whole.length - 1000, 1000};
+  QTest::qWait(kBetweenBursts);
+  session.set_time(late);
+  // Before any plan was there all of it was looked at, which is no stretch of time.
+  session.undo();
+  CHECK(session.time() == whole);
+  CHECK(session.filter_text() == "tp<=2");
+  session.undo();
+  CHECK(session.time() == whole);
+  CHECK(session.filter_text() == "");
+  session.redo();
+  session.redo();
+  CHECK(session.time() == late);
+  session.try_plan("dp=8");
+  REQUIRE(settles(session));
+  REQUIRE(session.whole_time().length < whole.length);
+  session.undo();
+  CHECK(session.time() == session.whole_time());
+  session.redo();
+  CHECK(session.time() == TimeAxis{session.whole_time().length - 1000, 1000});
 }
 
 TEST_CASE("a saved session is read back as it was, and a bad one is refused by name") {
