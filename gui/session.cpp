@@ -197,6 +197,7 @@ void GuiSession::take_detail(std::shared_ptr<const PlanDetail> detail) {
   device_ = detail_->prediction.report.fullest_device;
   moment_ = detail_->prediction.report.fullest().peak_time;
   if (range_ && range_->predicted) set_range(std::nullopt);
+  found_.reset();
   Q_EMIT detail_changed();
   Q_EMIT knobs_changed();
   Q_EMIT time_changed();

@@ -61,6 +61,7 @@ void GuiSession::open_trace(const std::string& file) {
           const bool was_whole = !detail_ || time_ == whole_time();
           traced_ = traced;
           if (range_ && !range_->predicted) set_range(std::nullopt);
+          found_.reset();
           time_ = was_whole ? whole_time() : within(time_, whole_time().length);
           Q_EMIT traced_changed();
           Q_EMIT time_changed();

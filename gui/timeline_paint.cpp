@@ -136,8 +136,6 @@ void TimelineView::paint_layout(QPainter& painter, const Section& section, const
   const TimelineLanes* matching = !found              ? nullptr
                                   : section.predicted ? &found->predicted
                                                       : &found->traced;
-  // What was found belongs to other lanes until it is looked for again.
-  if (matching && matching->lanes.size() != section.lanes->lanes.size()) matching = nullptr;
   const LanePainting painting{*section.lanes, layout, session_.time(), theme(session_.dark()),
                               first - top,    scale,  matching};
   paint_lanes(picture_, painting);

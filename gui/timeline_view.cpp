@@ -43,6 +43,8 @@ void TimelineView::load() {
   hovered_.reset();
   measured_.reset();
   before_click_.reset();
+  drag_spot_.reset();
+  drag_ = Drag::None;
   earlier_.clear();
   overview_ = {};
   scroll_ = 0;
