@@ -4,25 +4,31 @@
 #include <string>
 
 #include "executor/cuda/call_rules.h"
-#include "executor/cuda/reduce_work.h"
+#include "executor/cuda/given_work.h"
+#include "executor/cuda/step_work.h"
 
-// Which work makes up a kernel. A machine is given the work in its order:
-//   elements(count, work)  work(i) for every element, in any order
-//   rows(count, work)      work(team, row) for every row
-//   columns(count, work)   the sums of every column's parts
-//   reduce(count, work)    one state of all elements
-//   numbers(settings)      what the work reads of the step's settings
-//   keep(key, make)        numbers that the work can read, for as long as the
-//   machine is there: what
-//                          make() gives for the first of equal keys
+// Which work makes up a kernel.
 namespace meshwright::work {
 
 template <class Stored, class Machine>
-class KernelWork {
+class KernelWork : private GivenWork<Stored, Machine> {
+  using Given = GivenWork<Stored, Machine>;
+  using Given::by_column;
+  using Given::by_row;
+  using Given::call_;
+  using Given::columns;
+  using Given::count;
+  using Given::elements;
+  using Given::last;
+  using Given::machine_;
+  using Given::numbers;
+  using Given::reduced;
+  using Given::rows;
+  using Given::views_;
+  using typename Given::Real;
+
  public:
-  using Real = RealOf<Stored>;
-  KernelWork(const KernelCall& call, Machine& machine)
-      : call_(call), machine_(machine), views_(call) {}
+  using Given::Given;
 
   // False: there is no such kernel, and nothing was given to the machine.
   bool add() {
@@ -34,7 +40,7 @@ class KernelWork {
       case Phase::WeightGradient:
         return add_weight_gradient();
       case Phase::Step:
-        return add_step();
+        return StepWork<Stored, Machine>(call_, machine_).add();
     }
     return false;
   }
@@ -55,39 +61,12 @@ class KernelWork {
   }
 
  private:
-  std::size_t last() const { return views_.last(); }
-  std::int64_t count(std::size_t i) const { return views_.count(i); }
-  std::int64_t columns(std::size_t i) const { return views_.columns(i); }
-  std::int64_t rows(std::size_t i) const { return views_.rows(i); }
   template <class Attributes>
   const Attributes& attributes() const {
-    return call_.attributes<Attributes>();
+    return call_.template attributes<Attributes>();
   }
   const NormAttributes& norm() const { return attributes<NormAttributes>(); }
   Real shift() const { return gain_shift<Real>(norm()); }
-
-  const StepNumbers* numbers() { return machine_.numbers(call_.settings); }
-
-  template <class Work>
-  bool elements(std::int64_t count, const Work& work) {
-    if (views_.fits() && count > 0) machine_.elements(count, work);
-    return views_.fits();
-  }
-  template <class Work>
-  bool by_row(std::int64_t count, const Work& work) {
-    if (views_.fits() && count > 0) machine_.rows(count, work);
-    return views_.fits();
-  }
-  template <class Work>
-  bool by_column(std::int64_t count, const Work& work) {
-    if (views_.fits() && count > 0) machine_.columns(count, work);
-    return views_.fits();
-  }
-  template <class Work>
-  bool reduced(std::int64_t count, const Work& work) {
-    if (views_.fits()) machine_.reduce(count, work);
-    return views_.fits();
-  }
 
   bool add_sums() {
     return views_.with_gradient(0, [&](auto given) {
@@ -256,34 +235,6 @@ class KernelWork {
     });
   }
 
-  bool add_step() {
-    auto& v = views_;
-    switch (call_.kernel.kind) {
-      case KernelKind::AdamW:
-        return v.with_gradient(0, [&](auto gradient) { return add_adamw(gradient); });
-      case KernelKind::NormLargest:
-        return v.with_gradient(0, [&](auto type) {
-          using Gradient = decltype(type);
-          return reduced(range_count(), NormLargest<Gradient>{stretches(type),
-                                                              v.template doubles<double>(last())});
-        });
-      case KernelKind::NormSums:
-        return v.with_gradient(0, [&](auto type) {
-          using Gradient = decltype(type);
-          return reduced(
-              range_count(),
-              NormSums<Gradient>{stretches(type), v.template doubles<const double>(last() - 1),
-                                 v.template doubles<double>(last())});
-        });
-      case KernelKind::ClipFactor:
-        return elements(1, ClipFactor{v.template doubles<const double>(0), numbers(),
-                                      v.template doubles<double>(1),
-                                      last() == 2 ? v.out_index(2).data : nullptr});
-      default:
-        return false;
-    }
-  }
-
   bool add_norm() {
     auto& v = views_;
     const bool is_cut = !call_.kernel.place.empty();
@@ -312,8 +263,8 @@ class KernelWork {
                                     views_.global_places(0), views_.out(last())});
   }
   // Where the stride of dx is 0, elements of dy are added up.
-  template <class Given, class Gradient>
-  bool add_sum(Given, Gradient) {
+  template <class Incoming, class Gradient>
+  bool add_sum(Incoming, Gradient) {
     const Operand &dy = call_.operand(0), &dx = call_.operand(last());
     if (dy.sizes.size() != dx.sizes.size() || dy.sizes.size() > Walk::kMostDims) return false;
     const auto stays = [](std::int64_t stride) { return stride != 0; };
@@ -322,8 +273,8 @@ class KernelWork {
     for (std::size_t d = 0; d < dx.sizes.size(); ++d) {
       (dx.strides[d] == 0 ? each : results) *= dx.sizes[d];
     }
-    const Out<Given> first = views_.template gradients<Given>(0);
-    SumGradient<Given, Gradient> work{
+    const Out<Incoming> first = views_.template gradients<Incoming>(0);
+    SumGradient<Incoming, Gradient> work{
         {first.data, {}},        CallViews<Stored>::walk_where(dy, dx, adds), each, {},
         call_.kernel.accumulate, views_.template gradients<Gradient>(last())};
     work.dy.walk = CallViews<Stored>::walk_where(dy, dx, stays);
@@ -396,65 +347,12 @@ class KernelWork {
                                             columns(0), back, v.out_rows(2)});
   }
 
-  std::int64_t range_count() const {
-    std::int64_t count = 0;
-    for (const OperandRange& range : call_.kernel.ranges) count += range.count;
-    return count;
-  }
-  // Of the kernel's ranges, each where it starts among all.
-  template <class Gradient>
-  Stretches<Gradient> stretches(Gradient) {
-    std::vector<Stretch<Gradient>> all;
-    std::int64_t first = 0;
-    for (const OperandRange& range : call_.kernel.ranges) {
-      all.push_back(
-          {views_.template gradient_vector<Gradient>(range.operand) + range.first, first});
-      first += range.count;
-    }
-    if (all.empty()) all.push_back({nullptr, 0});
-    const std::string key(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(all[0]));
-    return {machine_.keep(key, [&] { return all; }), static_cast<std::int64_t>(all.size())};
-  }
-  template <class Gradient>
-  bool add_adamw(Gradient) {
-    constexpr std::size_t kWithMaster = 6;
-    const bool has_master = call_.operand_count() == kWithMaster;
-    for (const OperandRange& range : call_.kernel.ranges) {
-      if (range.sign_rate) return false;
-      const StepNumbers* const all = numbers();
-      const AdamWFactors* const factors =
-          all == nullptr ? nullptr : (range.decay ? &all->decaying : &all->other);
-      const auto work = has_master
-                            ? elements(range.count, adamw<Gradient, float>(range.first, factors))
-                            : elements(range.count, adamw<Gradient, Stored>(range.first, factors));
-      if (!work) return false;
-    }
-    return true;
-  }
-  // Moments are as precise as the weights that are moved.
-  template <class Gradient, class State>
-  AdamW<Stored, Gradient, State> adamw(std::int64_t first, const AdamWFactors* factors) {
-    const bool has_master = call_.operand_count() > 5;
-    return {views_.template gradient_vector<Gradient>(0) + first,
-            views_.template doubles<const double>(1),
-            call_.data<Stored>(2) + first,
-            call_.data<State>(3) + first,
-            call_.data<State>(4) + first,
-            has_master ? call_.data<State>(5) + first : nullptr,
-            factors,
-            call_.predicate};
-  }
-
   template <class Use>
   bool with_function(Use use) {
     bool done = false;
     with_math(attributes<FunctionAttributes>().function, [&](auto math) { done = use(math); });
     return done;
   }
-
-  const KernelCall& call_;
-  Machine& machine_;
-  CallViews<Stored> views_;
 };
 
 }  // namespace meshwright::work
