@@ -63,8 +63,7 @@ DeviceMaker cuda_devices(std::span<const std::filesystem::path> folders, const s
   const auto make = cuda_function<CudaDeviceFunction>(folders, kCudaDeviceFunction);
   return [=](const Program& program, Transport& transport) {
     const std::size_t gpu = gpu_of(program.device, transport, devices);
-    return std::unique_ptr<Device>(
-        make({version, program, transport, devices, gpu, clock, options}));
+    return std::unique_ptr<Device>(make({version, program, devices, gpu, clock, options}));
   };
 }
 

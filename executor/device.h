@@ -65,13 +65,18 @@ class Device {
   // all devices of a run.
   virtual TaskSpan span(std::size_t task) const = 0;
 
-  // From another thread: what the device waits for of others throws PeerFailure with this reason.
+  // Reaches the other devices, which all do so at the same time: before anything is transferred,
+  // and anew once a failure is forgotten. The transport must outlive the connection.
+  virtual void connect(Transport& transport) = 0;
+  // From another thread, also while the device connects: what it waits for of others throws
+  // PeerFailure with this reason.
   virtual void give_up(const std::string& reason) = 0;
-  // Reaches the other devices anew, after a failure: all of them do.
-  virtual void reconnect(Transport& transport) = 0;
+  // With no other thread at the device, which is not connected then.
+  virtual void forget_failure() = 0;
 };
 
-// The device of a program, which reaches others by the transport. Both must outlive it.
+// The device of a program, which must outlive it; it is not connected. By the transport devices
+// agree on what each of them is.
 using DeviceMaker =
     std::function<std::unique_ptr<Device>(const Program& program, Transport& transport)>;
 

@@ -116,45 +116,35 @@ bool is_numerical(const std::exception_ptr& error) {
   }
 }
 
-// The devices of a run, each of which is told when one of them fails: from when it can reach the
-// others on.
+// The devices of a run, each of which is told when one of them fails: from when it is there on.
 class Devices {
  public:
-  explicit Devices(std::size_t count) : devices_(count), connected_(count) {}
+  explicit Devices(std::size_t count) : devices_(count) {}
 
   Device& set(std::size_t i, std::unique_ptr<Device> device) {
+    const std::lock_guard lock(mutex_);
     devices_[i] = std::move(device);
-    connect(i);
+    if (failure_) devices_[i]->give_up(*failure_);
     return *devices_[i];
   }
-  void reconnect(std::size_t i, Transport& transport) {
-    devices_[i]->reconnect(transport);
-    connect(i);
-  }
+  Device& operator[](std::size_t i) { return *devices_[i]; }
   void fail(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     failure_ = reason;
-    for (std::size_t i = 0; i < devices_.size(); ++i) {
-      if (connected_[i]) devices_[i]->give_up(reason);
+    for (const auto& device : devices_) {
+      if (device) device->give_up(reason);
     }
   }
-  // All are to be reconnected.
+  // With all of them there, and none that runs.
   void forget_failure() {
     failure_.reset();
-    connected_.assign(devices_.size(), false);
+    for (const auto& device : devices_) device->forget_failure();
   }
 
  private:
-  void connect(std::size_t i) {
-    const std::lock_guard lock(mutex_);
-    connected_[i] = true;
-    if (failure_) devices_[i]->give_up(*failure_);
-  }
-
-  std::vector<std::unique_ptr<Device>> devices_;
   std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<Device>> devices_;
   std::optional<std::string> failure_;
-  std::vector<bool> connected_;
 };
 
 // Runs `work` for each device in a thread of its own, and wakes the others when one throws. What
@@ -198,6 +188,7 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
   const auto errors = run_on_threads(programs, devices, [&](std::size_t d, Transport& transport) {
     agree(programs[d], options.identity, ids, transport);
     Device& device = devices.set(d, make(programs[d], transport));
+    device.connect(transport);
     workers[d] = std::make_unique<Worker>(programs[d], device, data, options.worker);
     const LossScaler scaler(programs[d].precision, options.loss_scaling);
     run_device(*workers[d], d, scaler, initializer, steps);
@@ -207,7 +198,7 @@ RunResult run_threads(std::span<const Program> programs, const StepSettings& set
     const StepSettings last = steps.settings_of_last();
     devices.forget_failure();
     rethrow_first(run_on_threads(programs, devices, [&](std::size_t d, Transport& transport) {
-      devices.reconnect(d, transport);
+      devices[d].connect(transport);
       workers[d]->explain_step(last);
     }));
   }

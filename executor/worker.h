@@ -67,7 +67,7 @@ class Worker {
   // gradients where no smaller loss scale may help.
   StepRecord run_step(const StepSettings& settings);
   // Runs again the step that gave such numbers, as far as the first kernel that made them out of
-  // finite ones, and throws NumericalError that names it. Over a device that was reconnected: the
+  // finite ones, and throws NumericalError that names it. Over a device that was connected anew: the
   // others are where the step was given up.
   [[noreturn]] void explain_step(const StepSettings& settings);
 

@@ -11,10 +11,9 @@
 
 namespace meshwright {
 
-CpuDevice::CpuDevice(const Program& program, Transport& transport, RunClock clock)
+CpuDevice::CpuDevice(const Program& program, RunClock clock)
     : device_(program.device),
       precision_(program.precision),
-      transport_(&transport),
       clock_(std::move(clock)),
       spans_(program.tasks.size()) {
   if (!has_kernels(program.precision)) {
@@ -56,7 +55,7 @@ void CpuDevice::launch(LaneId, const KernelCall& call) {
 }
 
 void CpuDevice::transfer(LaneId, const Transfer& transfer, std::span<std::byte* const> buffers) {
-  transport_->run(transfer, precision_, buffers);
+  transport_.load()->run(transfer, precision_, buffers);
 }
 
 void CpuDevice::begin(LaneId, std::size_t task) { spans_[task].start = clock_(); }
@@ -64,8 +63,8 @@ void CpuDevice::begin(LaneId, std::size_t task) { spans_[task].start = clock_();
 void CpuDevice::record(LaneId, std::size_t task) { spans_[task].finish = clock_(); }
 
 DeviceMaker cpu_devices(RunClock clock) {
-  return [clock = std::move(clock)](const Program& program, Transport& transport) {
-    return std::make_unique<CpuDevice>(program, transport, clock);
+  return [clock = std::move(clock)](const Program& program, Transport&) {
+    return std::make_unique<CpuDevice>(program, clock);
   };
 }
 

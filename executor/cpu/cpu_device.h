@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <vector>
@@ -15,7 +16,7 @@ using RunClock = std::function<Seconds()>;
 // run beside each other only where several threads call; each task is one thread's.
 class CpuDevice : public Device {
  public:
-  CpuDevice(const Program& program, Transport& transport, RunClock clock);
+  CpuDevice(const Program& program, RunClock clock);
 
   std::byte* allocate(Space space, Bytes size) override;
   Bytes beside() const override { return {}; }
@@ -37,15 +38,18 @@ class CpuDevice : public Device {
   void end_stretch() override {}
   void finish() override {}
   TaskSpan span(std::size_t task) const override { return spans_[task]; }
-  void give_up(const std::string& reason) override { transport_->give_up(reason); }
-  void reconnect(Transport& transport) override { transport_ = &transport; }
+  void connect(Transport& transport) override { transport_ = &transport; }
+  void give_up(const std::string& reason) override {
+    if (Transport* const connected = transport_) connected->give_up(reason);
+  }
+  void forget_failure() override { transport_ = nullptr; }
 
  private:
   using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
   DeviceId device_;
   Precision precision_;
-  Transport* transport_;
+  std::atomic<Transport*> transport_ = nullptr;
   RunClock clock_;
   std::vector<Memory> memory_;
   std::vector<TaskSpan> spans_;  // by task

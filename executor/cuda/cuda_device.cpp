@@ -30,6 +30,16 @@ std::string device_text(const Program& program) {
   return "device " + std::to_string(program.device.index());
 }
 
+// What goes wrong before there are tasks to name.
+template <class Work>
+auto naming_device(const Program& program, Work work) {
+  try {
+    return work();
+  } catch (const DeviceError& error) {
+    throw DeviceError(device_text(program) + ": " + error.what());
+  }
+}
+
 int usable_gpu(const CudaDeviceRequest& request) {
   int driver = 0, found = 0;
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
@@ -85,12 +95,12 @@ CudaDevice::CudaDevice(const CudaDeviceRequest& request)
   if (request.options.delays)
     delays_.emplace(*request.options.delays + 1 + request.program.device.index());
   kernels_ = std::make_unique<CudaKernels>(stream(LaneId(0)));
+  transfers_ = std::make_unique<NcclTransfers>(program_);
   if (request.options.graphs) {
     check_fixed(program_);
     graphs_ = std::make_unique<StretchGraphs>(stream(LaneId(0)));
     for (const auto& events : events_) events->done = std::make_unique<Event>();
   }
-  reconnect(request.transport);
   set_origin();
 }
 
@@ -103,19 +113,17 @@ CudaDevice::~CudaDevice() {
 
 void CudaDevice::set_current() const { check(cudaSetDevice(gpu_), "cudaSetDevice"); }
 
-void CudaDevice::reconnect(Transport& transport) {
-  set_current();
-  if (graphs_) graphs_->abandon();
-  {
-    const std::lock_guard lock(mutex_);
-    transfers_ = std::make_unique<NcclTransfers>(program_);
-  }
-  transfers_->connect(transport, devices_);
+void CudaDevice::connect(Transport& transport) {
+  naming_device(program_, [&] {
+    set_current();
+    transfers_->connect(transport, devices_);
+  });
 }
 
-void CudaDevice::give_up(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (transfers_) transfers_->give_up(reason);
+void CudaDevice::forget_failure() {
+  set_current();
+  if (graphs_) graphs_->abandon();
+  transfers_ = std::make_unique<NcclTransfers>(program_);
 }
 
 std::byte* CudaDevice::allocate(Space space, Bytes size) {
@@ -352,10 +360,7 @@ extern "C" meshwright::Device* meshwright_cuda_device(
     const meshwright::CudaDeviceRequest& request) {
   meshwright::cuda::check_version(request.version);
   meshwright::cuda::set_environment();
-  try {
+  return meshwright::cuda::naming_device(request.program, [&] {
     return std::make_unique<meshwright::cuda::CudaDevice>(request).release();
-  } catch (const meshwright::DeviceError& error) {
-    throw meshwright::DeviceError(meshwright::cuda::device_text(request.program) + ": " +
-                                  error.what());
-  }
+  });
 }

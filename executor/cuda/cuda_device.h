@@ -43,8 +43,9 @@ class CudaDevice : public Device {
   void end_stretch() override;
   void finish() override;
   TaskSpan span(std::size_t task) const override { return spans_[task]; }
-  void give_up(const std::string& reason) override;
-  void reconnect(Transport& transport) override;
+  void connect(Transport& transport) override;
+  void give_up(const std::string& reason) override { transfers_->give_up(reason); }
+  void forget_failure() override;
 
  private:
   // When a task begins and is done.
@@ -74,7 +75,6 @@ class CudaDevice : public Device {
   std::vector<std::unique_ptr<PinnedMemory>> host_memory_;
   std::vector<std::span<const std::byte>> host_places_;
   std::unique_ptr<CudaKernels> kernels_;  // in the lane that computes
-  std::mutex mutex_;                      // guards that `transfers_` is another one
   std::unique_ptr<NcclTransfers> transfers_;
   HostStaging staging_, reading_, fetching_;
   std::vector<Fetched> fetched_;            // since the last `finish`

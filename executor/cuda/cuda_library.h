@@ -40,7 +40,6 @@ struct CudaRunOptions {
 struct CudaDeviceRequest {
   std::string version;  // the program's
   const Program& program;
-  Transport& transport;            // by which devices exchange how they reach each other
   std::vector<DeviceId> devices;   // of the plan
   std::size_t gpu = 0;             // of those that the process sees
   std::function<Seconds()> clock;  // the same for all devices of a run

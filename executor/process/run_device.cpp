@@ -79,6 +79,7 @@ class DeviceRun {
     member_.tell_device(device_.program.device);
     agree(device_.program, options_.identity, device_.devices, transport_);
     Device& runs_on = set(options_.make_device(device_.program, transport_));
+    runs_on.connect(transport_);
     Worker worker(device_.program, runs_on, data_, options_.worker);
     try {
       worker.initialize(initializer);
@@ -137,9 +138,10 @@ class DeviceRun {
       const std::lock_guard lock(mutex_);  // who told of the failure is done with it
       network_.forget_failure();
       failure_.reset();
+      runs_on_->forget_failure();
     }
     set_step(*step);
-    runs_on_->reconnect(again_.emplace(transport(1)));
+    runs_on_->connect(again_.emplace(transport(1)));
     worker.explain_step(settings_);
   }
 

@@ -86,6 +86,7 @@ double run_member(const TransferCase& all, std::int64_t member, const DeviceMake
                   Transport& transport) {
   const Program program = program_of(all, member);
   const auto device = make_device(program, transport);
+  device->connect(transport);
   const DeviceBuffers buffers(program, *device, 0);
   const LaneId lane(0);
   std::vector<std::byte*> starts;

@@ -107,7 +107,8 @@ std::vector<double> losses_by_messages(const std::vector<Program>& programs,
         std::make_shared<const SharedMemory>(SharedMemory::open(::getpid(), made.number(), count));
     Links links(shared_streams(memory, all, d), peers, count);
     MessageTransport transport({devices, std::vector(count, &links), d}, nullptr);
-    CpuDevice device(programs[d], transport, [] { return Seconds(); });
+    CpuDevice device(programs[d], [] { return Seconds(); });
+    device.connect(transport);
     Worker worker(programs[d], device, data, {.overlap = true});
     worker.initialize(random_weights(11));
     StepSettings settings = usual_settings();
