@@ -145,9 +145,9 @@ void benchmark(const BenchmarkOptions& options, const Session& session) {
     }
   }
   if (launched) {
-    work_in_cluster(*launched, kLostAfter, {}, process_work(options, session));
+    work_in_cluster(*launched, {.lost_after = kLostAfter}, {}, process_work(options, session));
   } else if (options.processes) {
-    watch_processes(static_cast<std::size_t>(*options.processes), kLostAfter, {});
+    watch_processes(static_cast<std::size_t>(*options.processes), {.lost_after = kLostAfter}, {});
   } else {
     measure(options, session, *target_of(options.choice));
   }

@@ -28,7 +28,7 @@ struct RunCommandOptions {
   std::optional<std::int64_t> loss_scale_steps;
   std::optional<std::string> profile, metrics, trace;
   std::optional<std::int64_t> processes;
-  double lost_after = 15;
+  double lost_after = 15, stuck_after = 600;
   bool dry_run = false;
   std::string device = "cpu";  // or cuda
   bool launched = false;       // as one of several processes, by another program

@@ -13,7 +13,6 @@
 #include "cli/library_folders.h"
 #include "cli/session.h"
 #include "cli/signal_watch.h"
-#include "executor/process/hub.h"
 #include "executor/process/meeting.h"
 #include "executor/process/mpi_loader.h"
 #include "executor/transport.h"
@@ -81,10 +80,10 @@ void gather(Hub& hub, Listener& listener, std::size_t count) {
 // while it computes.
 class WatchedCluster {
  public:
-  WatchedCluster(const LaunchedPlace& place, Seconds lost_after, const StepProgress& progress)
+  WatchedCluster(const LaunchedPlace& place, const WatchLimits& limits,
+                 const StepProgress& progress)
       : listener_(place.one_machine, random_token()),
-        hub_(place.count, {.lost_after = lost_after, .how_ended = {}, .self = place.process},
-             progress),
+        hub_(place.count, {.limits = limits, .how_ended = {}, .self = place.process}, progress),
         notice_(notice_of(place)) {
     auto [own, other] = own_connection();
     connection_.emplace(std::move(own));
@@ -117,9 +116,9 @@ class WatchedCluster {
   std::future<RunResult> result_;
 };
 
-RunResult work_and_watch(const LaunchedPlace& place, Seconds lost_after,
+RunResult work_and_watch(const LaunchedPlace& place, const WatchLimits& limits,
                          const StepProgress& progress, const ProcessWork& work) {
-  WatchedCluster watched(place, lost_after, progress);
+  WatchedCluster watched(place, limits, progress);
   try {
     Member member(watched.take_connection());
     const ProcessPlace own{member, place.process, place.count,
@@ -143,10 +142,11 @@ void work_for_first(const LaunchedPlace& place, Seconds lost_after, const Proces
 
 }  // namespace
 
-RunResult watch_processes(std::size_t count, Seconds lost_after, const StepProgress& progress) {
+RunResult watch_processes(std::size_t count, const WatchLimits& limits,
+                          const StepProgress& progress) {
   ChildProcesses children(count);
   Hub hub(count,
-          {.lost_after = lost_after,
+          {.limits = limits,
            .how_ended = [&](std::size_t process) { return children.how_ended(process); },
            .self = {}},
           progress);
@@ -167,7 +167,7 @@ void work_as_child(const ChildPlace& place, const ProcessWork& work) {
   report_to(member, [&] { work({member, place.process, place.count, {}}); });
 }
 
-std::optional<RunResult> work_in_cluster(const LaunchedPlace& place, Seconds lost_after,
+std::optional<RunResult> work_in_cluster(const LaunchedPlace& place, const WatchLimits& limits,
                                          const StepProgress& progress, const ProcessWork& work) {
   // A launcher that sees a process die asks the others to end. What it was is said first.
   const SignalWatch signals;
@@ -175,8 +175,8 @@ std::optional<RunResult> work_in_cluster(const LaunchedPlace& place, Seconds los
     ::usleep(500'000);
     ::_exit(128 + signals.signal().value_or(0));
   });
-  if (place.process == 0) return work_and_watch(place, lost_after, progress, work);
-  work_for_first(place, lost_after, work);
+  if (place.process == 0) return work_and_watch(place, limits, progress, work);
+  work_for_first(place, limits.lost_after, work);
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "executor/process/child_processes.h"
+#include "executor/process/hub.h"
 #include "executor/process/launched_place.h"
 #include "executor/process/member.h"
 #include "executor/process/process_network.h"
@@ -32,13 +33,14 @@ using ProcessWork = std::function<void(const ProcessPlace&)>;
 
 // Starts this program so many times more with the same words; each finds by child_place that it is
 // one of these. Watches them until their end. Throws RunFailure.
-RunResult watch_processes(std::size_t count, Seconds lost_after, const StepProgress& progress);
+RunResult watch_processes(std::size_t count, const WatchLimits& limits,
+                          const StepProgress& progress);
 // Throws ToldElsewhere if the work does not come to its end.
 void work_as_child(const ChildPlace& place, const ProcessWork& work);
 
 // The work of a process that a launcher such as mpirun or srun started. The first one watches the
 // others, and returns what came of it.
-std::optional<RunResult> work_in_cluster(const LaunchedPlace& place, Seconds lost_after,
+std::optional<RunResult> work_in_cluster(const LaunchedPlace& place, const WatchLimits& limits,
                                          const StepProgress& progress, const ProcessWork& work);
 
 // As launched_place; UsageError where processes are to be started besides.

@@ -47,6 +47,10 @@ void say_memory(const RunCommandOptions& options, const PreparedRun& prepared,
   check_memory(needed, available);
 }
 
+WatchLimits watch_limits_of(const RunCommandOptions& options) {
+  return {Seconds(options.lost_after), Seconds(options.stuck_after)};
+}
+
 // The device of a process, until the run's end.
 void train_device(const RunCommandOptions& options, const PlannedRun& run,
                   const ProcessPlace& place) {
@@ -86,14 +90,14 @@ void train_in_cluster(RunCommandOptions options, const Session& session,
   const StepProgress progress = [&](std::int64_t step, const StepResult& done) {
     log->add(step, done);
   };
-  const auto result = work_in_cluster(launched, Seconds(options.lost_after), progress, work);
+  const auto result = work_in_cluster(launched, watch_limits_of(options), progress, work);
   if (result) show_run(options, session, *run, *prepared, *result);
 }
 
 RunResult train_here(const RunCommandOptions& options, const PlannedRun& run,
                      const PreparedRun& prepared, const StepProgress& progress) {
   if (options.processes) {
-    return watch_processes(prepared.programs.size(), Seconds(options.lost_after), progress);
+    return watch_processes(prepared.programs.size(), watch_limits_of(options), progress);
   }
   return run_threads(prepared.programs, settings_of(options), run_options_of(options, run),
                      random_weights(options.seed), RandomTokens(options.seed, run.vocabulary()), {},
@@ -159,6 +163,12 @@ void add_run_command(Command& program, Session& session) {
   command
       .number("--lost-after", options->lost_after,
               "Seconds without a sign of life after which a process is given up")
+      .with_default()
+      .positive();
+  command
+      .number("--stuck-after", options->stuck_after,
+              "Seconds at one task, beyond what it takes by itself at 1 GFLOP/s and 10 MB/s, after "
+              "which a process that lives is given up")
       .with_default()
       .positive();
   command.flag("--dry-run", options->dry_run,

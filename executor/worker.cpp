@@ -18,6 +18,26 @@
 namespace meshwright {
 namespace {
 
+// Says where a side is while it is there.
+class BusySide {
+ public:
+  BusySide(RunPlace* place, bool beside, std::size_t task)
+      : side_(place == nullptr ? nullptr : &place->sides[beside]) {
+    if (side_ == nullptr) return;
+    ++place->begun;
+    side_->task = task;
+    side_->busy = true;
+  }
+  ~BusySide() {
+    if (side_ != nullptr) side_->busy = false;
+  }
+  BusySide(const BusySide&) = delete;
+  BusySide& operator=(const BusySide&) = delete;
+
+ private:
+  RunPlace::Side* side_;
+};
+
 const LaneId kComputeLane(0);
 
 using ByTask = std::vector<std::vector<BufferId>>;
@@ -150,7 +170,10 @@ StepRecord Worker::run_step(const StepSettings& settings) {
     run_stretches(settings, record);
   }
   // What a lane was given last may fail only now.
-  name_errors(fmt::format("step {}, at its end", settings.step), [&] { device_.finish(); });
+  name_errors(fmt::format("step {}, at its end", settings.step), [&] {
+    const BusySide busy(options_.place, false, program_.tasks.size());
+    device_.finish();
+  });
   take_times(record);
   record.beside = {beside_, device_.beside()};
   assert(record.peak == buffers_.arena(Space::Device).peak);
@@ -258,7 +281,8 @@ void Worker::run_side(bool beside, const StepSettings& settings, StepRecord& rec
 
 void Worker::run_and_record(std::size_t task, const StepSettings& settings, StepRecord& record,
                             StretchMode mode) {
-  if (options_.place != nullptr) options_.place->task = task;
+  const bool beside = options_.overlap && runs_beside(program_.tasks[task]);
+  const BusySide busy(options_.place, beside, task);
   const LaneId lane = program_.tasks[task].lane;
   try {
     if (!options_.overlap) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -20,10 +21,16 @@
 
 namespace meshwright {
 
-// Where a device is, for others to read while it runs.
+// Where a device is, for others to read while it runs: what computes, and transfers that run beside
+// it.
 struct RunPlace {
+  struct Side {
+    std::atomic<std::size_t> task = 0;  // that it began last; the number of all: the step's end
+    std::atomic<bool> busy = false;     // with that task
+  };
   std::atomic<std::int64_t> step = 0;
-  std::atomic<std::size_t> task = 0;
+  std::atomic<std::int64_t> begun = 0;  // tasks, of all steps
+  std::array<Side, 2> sides;
 };
 
 struct WorkerOptions {
@@ -67,8 +74,8 @@ class Worker {
   // gradients where no smaller loss scale may help.
   StepRecord run_step(const StepSettings& settings);
   // Runs again the step that gave such numbers, as far as the first kernel that made them out of
-  // finite ones, and throws NumericalError that names it. Over a device that was connected anew: the
-  // others are where the step was given up.
+  // finite ones, and throws NumericalError that names it. Over a device that was connected anew:
+  // the others are where the step was given up.
   [[noreturn]] void explain_step(const StepSettings& settings);
 
   // Adds what this device holds to whole tensors: of a weight its master, where it has one.

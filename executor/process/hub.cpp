@@ -36,6 +36,7 @@ RunResult Hub::run() {
     // stopped for a while.
     for (std::size_t p = 0; p < processes_.size(); ++p) read(p);
     for (std::size_t p = 0; p < processes_.size(); ++p) check_silence(p);
+    check_progress();
     if (std::ranges::all_of(processes_, &Process::done)) break;
     greet();
   }
@@ -94,7 +95,10 @@ void Hub::take(std::size_t process, const std::string& text) {
     } else if (kind == "give") {
       take_given(process, message.at("text"));
     } else if (kind == "alive") {
-      self.at = message.at("at");
+      const Whereabouts place{message.at("at"), message.at("begun"), message.at("waits"),
+                              Seconds(message.at("longest").get<double>())};
+      if (place.begun != self.place.begun) self.moved = self.heard;
+      self.place = place;
       const Seconds behind = machine_clock() - Seconds(message.at("clock").get<double>());
       self.behind = self.behind ? std::min(*self.behind, behind) : behind;
     } else if (kind == "step") {
@@ -150,13 +154,35 @@ void Hub::have_explained(std::int64_t step, const std::string& message) {
 void Hub::check_silence(std::size_t process) {
   const Process& self = processes_[process];
   const std::chrono::duration<double> silent = Clock::now() - self.heard;
-  if (self.done || silent.count() < options_.lost_after.value()) return;
+  if (self.done || silent.count() < options_.limits.lost_after.value()) return;
   const bool cut = self.socket->is_cut();
   end_with({cut ? RunFailure::Kind::Network : RunFailure::Kind::Silent,
             fmt::format(
                 "{} {} for {:.0f} s{}", name_of(self),
                 cut ? "cannot be reached and has not been heard of" : "has given no sign of life",
                 silent.count(), last_words(self))});
+}
+
+bool Hub::is_at_one_task_too_long(const Process& process) const {
+  const std::chrono::duration<double> there = process.heard - process.moved;
+  return !process.done && process.place.begun > 0 &&
+         Seconds(there.count()) > options_.limits.stuck_after + process.place.longest;
+}
+
+// Whoever does not wait for others is stuck by itself. Those that do are so only if all are.
+void Hub::check_progress() {
+  const Process* stuck = nullptr;
+  bool all = true;
+  for (const Process& process : processes_) {
+    const bool too_long = is_at_one_task_too_long(process);
+    all = all && (process.done || too_long);
+    if (too_long && (stuck == nullptr || stuck->place.waits)) stuck = &process;
+  }
+  if (stuck == nullptr || (stuck->place.waits && !all)) return;
+  const std::chrono::duration<double> there = stuck->heard - stuck->moved;
+  end_with({RunFailure::Kind::Silent,
+            fmt::format("{} lives but comes no further: for {:.0f} s it has been at {}{}",
+                        name_of(*stuck), there.count(), stuck->place.text, steps_of(*stuck))});
 }
 
 void Hub::end_with(const RunFailure& failure) {
@@ -195,12 +221,14 @@ std::string Hub::name_of(const Process& process) {
   return process.where.empty() ? name : fmt::format("{} ({})", name, process.where);
 }
 
+std::string Hub::steps_of(const Process& process) {
+  if (process.finished == 0) return "; it had finished no step";
+  return fmt::format("; the last step it finished is {}", process.finished - 1);
+}
+
 std::string Hub::last_words(const Process& process) {
-  std::string words = process.finished == 0
-                          ? "; it had finished no step"
-                          : fmt::format("; the last step it finished is {}", process.finished - 1);
-  if (!process.at.empty()) words += ", and when last heard of it was at " + process.at;
-  return words;
+  const std::string& at = process.place.text;
+  return steps_of(process) + (at.empty() ? "" : ", and when last heard of it was at " + at);
 }
 
 }  // namespace meshwright

@@ -42,7 +42,7 @@ Member::~Member() {
   listener_.join();
 }
 
-void Member::tell_place(std::function<std::string()> place) {
+void Member::tell_place(std::function<Whereabouts()> place) {
   const std::lock_guard lock(mutex_);
   place_ = std::move(place);
 }
@@ -121,8 +121,13 @@ void Member::listen(const std::stop_token& done) {
     if (end_at_ && Clock::now() > *end_at_) ::_exit(kEndedByOthers);
     if (Clock::now() < beat) continue;
     beat = Clock::now() + kBetweenSigns;
-    socket_.send(text_of(
-        {{"kind", "alive"}, {"at", place_ ? place_() : ""}, {"clock", machine_clock().value()}}));
+    const Whereabouts place = place_ ? place_() : Whereabouts();
+    socket_.send(text_of({{"kind", "alive"},
+                          {"at", place.text},
+                          {"begun", place.begun},
+                          {"waits", place.waits},
+                          {"longest", place.longest.value()},
+                          {"clock", machine_clock().value()}}));
   }
 }
 

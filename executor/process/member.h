@@ -17,6 +17,14 @@
 
 namespace meshwright {
 
+// Where a process is, for its signs of life.
+struct Whereabouts {
+  std::string text;        // "step 3, task 7 of 90 (...)"; empty: before the first step
+  std::int64_t begun = 0;  // tasks since the start
+  bool waits = false;      // the task takes as long as other processes do
+  Seconds longest;         // that the task takes by itself on any machine
+};
+
 // The end of a run's process towards the hub (hub.h). A thread of its own keeps giving signs of
 // life and hears what the hub says; when the run is over for others, it ends this process too, five
 // seconds after it has asked to.
@@ -28,8 +36,8 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  // Where the process is, for the signs of life; none: before its first step.
-  void tell_place(std::function<std::string()> place);
+  // Where the process is; none: before its first step.
+  void tell_place(std::function<Whereabouts()> place);
   // Called when the hub ends the run or wants a step explained: what waits for other processes is
   // to be given up for this reason. From another thread.
   void on_call_off(std::function<void(const std::string&)> call_off);
@@ -69,7 +77,7 @@ class Member {
   FileDescriptor wake_;
   std::mutex mutex_;  // guards the socket and what follows
   std::condition_variable changed_;
-  std::function<std::string()> place_;
+  std::function<Whereabouts()> place_;
   std::function<void(const std::string&)> call_off_;
   std::vector<std::vector<std::string>> given_;  // at most one
   std::optional<std::int64_t> explain_;

@@ -17,13 +17,47 @@
 namespace meshwright {
 namespace {
 
-std::string place_text(const Program& program, const RunPlace& place) {
-  const std::size_t task = place.task;
-  if (task >= program.tasks.size()) return "";
+// How long a task takes by itself where everything is much slower than anywhere: 1 GFLOP/s, and 10
+// MB/s between processes.
+Seconds longest_time(const Program& program, const Task& task) {
+  if (task.kind == TaskKind::Kernel) {
+    return Seconds(static_cast<double>(flops_of(program.kernel(task)).value()) * 1e-9);
+  }
+  if (task.kind != TaskKind::Transfer) return {};
+  const Transfer& transfer = program.transfer(task);
+  double bytes = 0;
+  for (const auto& operand : {transfer.source, transfer.target}) {
+    if (!operand) continue;
+    bytes += static_cast<double>(element_count(*operand)) *
+             static_cast<double>(bytes_per_element(operand->element, program.precision).value());
+  }
+  return Seconds(bytes * 1e-7 * static_cast<double>(transfer.group.size()));
+}
+
+std::string task_place(const Program& program, std::int64_t step, std::size_t task) {
   const TracedTask traced = traced_task(program, program.tasks[task], {});
   const bool named = traced.task != TaskKind::Kernel;  // "all_reduce gradients" says its kind
-  return fmt::format("step {}, task {} of {} ({}{})", place.step.load(), task, program.tasks.size(),
+  return fmt::format("step {}, task {} of {} ({}{})", step, task, program.tasks.size(),
                      named ? "" : traced.kind + " ", printable(traced.name));
+}
+
+// Of a transfer beside computing that waits, only if nothing is computed.
+Whereabouts whereabouts(const Program& program, const RunPlace& place) {
+  const RunPlace::Side& side = place.sides[!place.sides[0].busy && place.sides[1].busy];
+  Whereabouts found{.begun = place.begun};
+  if (found.begun == 0) return found;
+  const std::size_t task = side.task;
+  if (task < program.tasks.size()) {
+    found.text = task_place(program, place.step, task);
+    found.waits = side.busy && program.tasks[task].kind == TaskKind::Transfer;
+    found.longest = longest_time(program, program.tasks[task]);
+    return found;
+  }
+  // Where a device does what it was given: all of it, also with others.
+  found.text = fmt::format("the end of step {}", place.step.load());
+  found.waits = true;
+  for (const Task& all : program.tasks) found.longest += longest_time(program, all);
+  return found;
 }
 
 // What the device takes of its machine's memory: all of it where it is a processor.
@@ -35,7 +69,7 @@ Bytes host_bytes(const Program& program, const RunOptions& options) {
 // What the member calls while the run lasts.
 class Watched {
  public:
-  Watched(Member& member, std::function<std::string()> place,
+  Watched(Member& member, std::function<Whereabouts()> place,
           std::function<void(const std::string&)> fail)
       : member_(member) {
     member_.tell_place(std::move(place));
@@ -74,7 +108,7 @@ class DeviceRun {
 
   void run(const Initializer& initializer) {
     const Watched watched(
-        member_, [&] { return place_text(device_.program, place_); },
+        member_, [&] { return whereabouts(device_.program, place_); },
         [&](const std::string& reason) { fail(reason); });
     member_.tell_device(device_.program.device);
     agree(device_.program, options_.identity, device_.devices, transport_);
