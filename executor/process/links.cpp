@@ -1,5 +1,8 @@
 #include "executor/process/links.h"
 
+#include <cstring>
+#include <utility>
+
 #include "executor/transport.h"
 
 namespace meshwright {
@@ -20,28 +23,41 @@ Links::~Links() {
 void Links::send(std::size_t to, const MessageHead& head, std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   throw_if_failed();
-  queue_rest(to, std::as_bytes(std::span(&head, 1)));
-  queue_rest(to, bytes);
+  queue_rest(to, std::as_bytes(std::span(&head, 1)), false);
+  queue_rest(to, bytes, false);
+}
+
+void Links::lend(std::size_t to, const MessageHead& head, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+  queue_rest(to, std::as_bytes(std::span(&head, 1)), false);
+  queue_rest(to, bytes, true);
 }
 
 // Straight from the caller's memory as far as there is room and nothing stands before it.
-void Links::queue_rest(std::size_t to, std::span<const std::byte> bytes) {
-  Queue& queue = queues_[to];
-  if (queue.parts.empty()) bytes = bytes.subspan(streams_->write(to, bytes));
+void Links::queue_rest(std::size_t to, std::span<const std::byte> bytes, bool lent) {
+  auto& queue = queues_[to];
+  if (queue.empty()) bytes = bytes.subspan(streams_->write(to, bytes));
   if (bytes.empty()) return;
-  if (queue.parts.empty()) streams_->wake(Waiter::Background);
-  queue.parts.emplace_back(bytes.begin(), bytes.end());
+  if (queue.empty() && !lent) streams_->wake(Waiter::Background);
+  queue.push_back(lent ? Part{bytes, true} : copied(bytes));
+  lent_ += lent;
 }
 
-MessageHead Links::receive(std::size_t from, std::uint64_t channel, std::span<std::byte> into) {
-  std::unique_lock lock(mutex_);
-  Mailbox::Wanted wanted{from, channel, into, {}};
-  mailbox_.want(wanted);
+Links::Part Links::copied(std::span<const std::byte> bytes) {
+  MessageBlock block = pool_.take(bytes.size());
+  std::memcpy(block.memory.get(), bytes.data(), bytes.size());
+  const std::span<const std::byte> all = block.bytes();
+  return {all, false, std::move(block)};
+}
+
+template <class Condition>
+void Links::move_until(std::unique_lock<std::mutex>& lock, Condition reached) {
   try {
-    while (!wanted.head) {
+    while (!reached()) {
       throw_if_failed();
       const std::uint32_t moment = streams_->moment(Waiter::Caller);
-      if (move_all() || wanted.head) continue;
+      if (move_all() || reached()) continue;
       caller_waits_ = true;
       lock.unlock();
       streams_->wait(Waiter::Caller, moment);
@@ -51,11 +67,37 @@ MessageHead Links::receive(std::size_t from, std::uint64_t channel, std::span<st
     streams_->stop_waiting();
     move_all();
   } catch (...) {
-    mailbox_.give_up(wanted);
     streams_->stop_waiting();
     throw;
   }
+}
+
+MessageHead Links::receive(std::size_t from, std::uint64_t channel, std::span<std::byte> into) {
+  std::unique_lock lock(mutex_);
+  Mailbox::Wanted wanted{from, channel, into, {}};
+  mailbox_.want(wanted);
+  try {
+    move_until(lock, [&] { return wanted.head.has_value(); });
+  } catch (...) {
+    mailbox_.give_up(wanted);
+    throw;
+  }
   return *wanted.head;
+}
+
+void Links::wait_for_lent() {
+  std::unique_lock lock(mutex_);
+  move_until(lock, [&] { return lent_ == 0; });
+}
+
+void Links::copy_lent() {
+  const std::lock_guard lock(mutex_);
+  for (auto& queue : queues_) {
+    for (Part& part : queue) {
+      if (part.lent) part = copied(part.rest);
+    }
+  }
+  if (std::exchange(lent_, 0) > 0) streams_->wake(Waiter::Background);
 }
 
 bool Links::move_all() {
@@ -78,16 +120,17 @@ bool Links::take_in(std::size_t from) {
 }
 
 bool Links::send_queued(std::size_t to) {
-  Queue& queue = queues_[to];
+  auto& queue = queues_[to];
   bool moved = false;
-  while (!queue.parts.empty()) {
-    const std::span<const std::byte> rest = std::span(queue.parts.front()).subspan(queue.done);
-    const std::size_t bytes = streams_->write(to, rest);
+  while (!queue.empty()) {
+    Part& part = queue.front();
+    const std::size_t bytes = streams_->write(to, part.rest);
     moved |= bytes > 0;
-    queue.done += bytes;
-    if (bytes < rest.size()) break;
-    queue.parts.pop_front();
-    queue.done = 0;
+    part.rest = part.rest.subspan(bytes);
+    if (!part.rest.empty()) break;
+    lent_ -= part.lent;
+    pool_.give_back(std::move(part.copy));
+    queue.pop_front();
   }
   return moved;
 }

@@ -23,7 +23,7 @@ std::span<std::byte> Mailbox::room(std::size_t from) {
   Arriving& message = arriving_[from];
   if (!message.has_head) return bytes_of(message.head).subspan(message.done);
   const std::span<std::byte> whole =
-      message.wanted != nullptr ? message.wanted->into : std::span(message.bytes);
+      message.wanted != nullptr ? message.wanted->into : message.block.bytes();
   return whole.subspan(message.done);
 }
 
@@ -44,7 +44,7 @@ void Mailbox::start(std::size_t from, Arriving& message) {
   if (wanted != wanted_.end() && wanted->second->into.size() == message.head.bytes) {
     message.wanted = wanted->second;
   } else {
-    message.bytes.resize(message.head.bytes);
+    message.block = pool_.take(message.head.bytes);
   }
 }
 
@@ -55,10 +55,11 @@ void Mailbox::finish(std::size_t from, Arriving& message) {
     message.wanted->head = message.head;
     wanted_.erase(wanted);
   } else if (wanted != wanted_.end()) {
-    hand_over(*wanted->second, message.head, message.bytes);
+    hand_over(*wanted->second, message.head, message.block.bytes());
     wanted_.erase(wanted);
+    pool_.give_back(std::move(message.block));
   } else {
-    kept_[channel].push_back({message.head, std::move(message.bytes)});
+    kept_[channel].push_back({message.head, std::move(message.block)});
   }
   message = {};
 }
@@ -71,8 +72,9 @@ void Mailbox::want(Wanted& wanted) {
     assert(added);
     return;
   }
-  const Kept& message = kept->second.front();
-  hand_over(wanted, message.head, message.bytes);
+  Kept& message = kept->second.front();
+  hand_over(wanted, message.head, message.block.bytes());
+  pool_.give_back(std::move(message.block));
   kept->second.pop_front();
   if (kept->second.empty()) kept_.erase(kept);
 }
@@ -84,7 +86,7 @@ void Mailbox::give_up(Wanted& wanted) {
   if (message.wanted != &wanted) return;
   // The rest of it still comes, to nobody.
   message.wanted = nullptr;
-  message.bytes.resize(message.head.bytes);
+  message.block = pool_.take(message.head.bytes);
 }
 
 }  // namespace meshwright

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "executor/process/block_pool.h"
+
 namespace meshwright {
 
 // What stands before the bytes of a message.
@@ -50,20 +52,21 @@ class Mailbox {
  private:
   struct Kept {
     MessageHead head;
-    std::vector<std::byte> bytes;
+    MessageBlock block;
   };
   struct Arriving {
     MessageHead head;
     bool has_head = false;
     std::size_t done = 0;      // of the head, then of the bytes
     Wanted* wanted = nullptr;  // whose memory it goes to
-    std::vector<std::byte> bytes;
+    MessageBlock block;        // or this one
   };
   using Channel = std::pair<std::size_t, std::uint64_t>;
 
   void start(std::size_t from, Arriving& message);
   void finish(std::size_t from, Arriving& message);
 
+  BlockPool pool_;
   std::vector<Arriving> arriving_;  // by process
   std::map<Channel, std::deque<Kept>> kept_;
   std::map<Channel, Wanted*> wanted_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/process/block_pool.h"
 #include "executor/process/links.h"
 #include "executor/transport.h"
 
@@ -38,6 +39,7 @@ class MessageTransport : public Transport {
   Exchange exchange_;
   std::uint64_t attempt_;
   std::map<DeviceId, std::size_t> process_of_;
+  BlockPool pool_;
 };
 
 }  // namespace meshwright

@@ -98,11 +98,12 @@ class SharedStreams : public Streams {
   }
 
  private:
-  // What waits in the ring is as good as there. The thread in the background is woken only where
-  // something stands still without it.
+  // A caller that waits moves everything itself; before it leaves it looks once more. Otherwise
+  // what waits in the ring is as good as there, and the thread in the background is woken only
+  // where something stands still without it.
   static void ring_bell(SharedMemory::Bell& bell, bool stands_still) {
     ++bell.caller;
-    if (bell.caller_waits.load() != 0) wake_all(bell.caller);
+    if (bell.caller_waits.load() != 0) return wake_all(bell.caller);
     if (!stands_still) return;
     ++bell.background;
     if (bell.background_waits.load() != 0) wake_all(bell.background);
