@@ -19,24 +19,6 @@ namespace {
 
 constexpr std::int64_t kFewLayers = 3;
 
-// The ops of each block's repetition that stands for all.
-struct BlockOps {
-  OpRange ops;
-  bool layer = false;
-};
-
-std::vector<BlockOps> block_ops(const Model& model) {
-  std::vector<BlockOps> blocks;
-  std::size_t first = 0;
-  for (const Block& block : model.blocks) {
-    // Not the first where there is another: that one reads what another block leaves.
-    const std::size_t middle = first + (block.count > 1 ? block.ops.size() : 0);
-    blocks.push_back({{middle, middle + block.ops.size()}, block.count > 1});
-    first += block.ops.size() * static_cast<std::size_t>(block.count);
-  }
-  return blocks;
-}
-
 Stretch stretch_of(const PricedProgram& priced, const Stretch& direction, const OpRange& ops) {
   Stretch stretch{direction.end, direction.end};
   for (std::size_t t = direction.first; t < direction.end; ++t) {
@@ -290,6 +272,18 @@ void lower_samples(LoweredBlocks& blocks) {
 
 }  // namespace
 
+std::vector<BlockOps> block_ops(const Model& model) {
+  std::vector<BlockOps> blocks;
+  std::size_t first = 0;
+  for (const Block& block : model.blocks) {
+    // Not the first where there is another: that one reads what another block leaves.
+    const std::size_t middle = first + (block.count > 1 ? block.ops.size() : 0);
+    blocks.push_back({{middle, middle + block.ops.size()}, block.count > 1});
+    first += block.ops.size() * static_cast<std::size_t>(block.count);
+  }
+  return blocks;
+}
+
 Setting with_model(const Setting& setting, const Model& model) {
   return {.model = model,
           .cluster = setting.cluster,
@@ -360,24 +354,6 @@ Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
   Plan plan = with_more_samples(blocks.plan, samples);
   plan.ops = ops;
   return lower_all(plan_graph(few.model, plan), plan);
-}
-
-std::vector<BlockKernel> kernels_of(const LoweredBlocks& blocks, const Model& few) {
-  std::vector<BlockKernel> kernels;
-  const auto ranges = block_ops(few);
-  const auto add = [&](const std::vector<FragmentTask>& one, const std::vector<FragmentTask>& two) {
-    for (std::size_t t = 0; t < one.size(); ++t) {
-      const auto* kernel = std::get_if<Kernel>(&one[t].work);
-      const auto block = std::ranges::find_if(
-          ranges, [&](const BlockOps& range) { return range.ops.contains(one[t].op); });
-      if (!kernel || block == ranges.end()) continue;
-      kernels.push_back({*kernel, std::get<Kernel>(two[t].work),
-                         static_cast<std::size_t>(block - ranges.begin())});
-    }
-  };
-  add(blocks.one.forward, blocks.two.forward);
-  add(blocks.one.backward, blocks.two.backward);
-  return kernels;
 }
 
 std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& batch,

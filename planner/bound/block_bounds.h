@@ -83,6 +83,12 @@ struct BlockBounds {
 Model few_layers(const Model& model);
 // The same model with at most so many repetitions of each block.
 Model with_layers(Model model, std::int64_t layers);
+// The ops of each block's repetition that stands for all.
+struct BlockOps {
+  OpRange ops;
+  bool layer = false;
+};
+std::vector<BlockOps> block_ops(const Model& model);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 
@@ -109,14 +115,6 @@ std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t s
 // What blocks are lowered to with so many samples on a device, and these ops.
 Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
                       const std::vector<OpPlan>& ops, const Setting& few);
-
-// A kernel of a block, of a micro-batch of one and of two samples.
-struct BlockKernel {
-  Kernel one, two;
-  std::size_t block = 0;
-};
-// Those of all blocks.
-std::vector<BlockKernel> kernels_of(const LoweredBlocks& blocks, const Model& few);
 
 // What a block costs with so many samples. The times are those of a play in which nothing is shared
 // and kernels are slowed by collectives beside them no more than they must be: never more than the

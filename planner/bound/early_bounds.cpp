@@ -55,37 +55,49 @@ const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& c
   return least;
 }
 
-Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int64_t microbatch) {
-  const auto [known, first] = kernels_.try_emplace(key_of(choices));
-  if (first) {
-    const auto lowered = lowered_blocks(choices);
-    if (const auto* blocks = std::get_if<LoweredBlocks>(&*lowered)) {
-      known->second = kernels_of(*blocks, few_);
-    }
+const std::vector<BlockTask>& Bounds::tasks_of(const PlanChoices& choices) {
+  const auto [known, first] = tasks_.try_emplace(key_of(choices));
+  if (!first) return known->second;
+  const auto lowered = lowered_blocks(choices);
+  if (const auto* blocks = std::get_if<LoweredBlocks>(&*lowered)) {
+    known->second = block_tasks(*blocks, few_);
   }
-  const DeviceId device(0);
+  return known->second;
+}
+
+Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int64_t microbatch) {
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
-  SampleSeconds seconds;
+  Bytes largest;
   std::vector<double> blocks(setting_.model.blocks.size(), 0);
-  for (const BlockKernel& kernel : known->second) {
-    Kernel whole = grown(kernel.one, kernel.two, microbatch / parts);
+  for (const BlockTask& task : tasks_of(choices)) {
+    const auto* one = std::get_if<Kernel>(&task.one);
+    if (!one) continue;
+    Kernel whole = grown(*one, std::get<Kernel>(task.two), microbatch / parts);
     // However experts are shared out, the rows are no fewer: at best they are all one expert's.
-    if (kernel.one.kind == KernelKind::ExpertMatmul) {
+    if (one->kind == KernelKind::ExpertMatmul) {
       for (Operand& operand : whole.operands) {
         if (operand.sizes.size() == 3) operand.sizes[0] = 1;
       }
     } else {
-      seconds.largest = std::max(seconds.largest, operand_of(whole, batch_.precision));
+      largest = std::max(largest, operand_of(whole, batch_.precision));
     }
-    blocks[kernel.block] += setting_.costs->kernel(whole, batch_.precision, device).time.value();
+    blocks[task.block] += kernel_s(whole);
   }
-  const double share = 1 / (static_cast<double>(microbatch) * speed_of(setting_.cluster, device));
+  SampleSeconds seconds = sample_of(blocks, microbatch);
+  seconds.largest = largest;
+  return seconds;
+}
+
+// From what blocks take.
+Bounds::SampleSeconds Bounds::sample_of(const std::vector<double>& blocks,
+                                        std::int64_t microbatch) const {
+  SampleSeconds seconds;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const std::int64_t count = setting_.model.blocks[b].count;
-    seconds.all += static_cast<double>(count) * blocks[b] * share;
+    const double own = blocks[b] / static_cast<double>(microbatch);
+    seconds.all += static_cast<double>(count) * own;
     if (count == 1) continue;
-    const double layer = blocks[b] * share;
-    seconds.layer = seconds.layer == 0 ? layer : std::min(seconds.layer, layer);
+    seconds.layer = seconds.layer == 0 ? own : std::min(seconds.layer, own);
   }
   return seconds;
 }
@@ -95,9 +107,12 @@ Seconds Bounds::of_kernels(const PlanChoices& choices) {
 }
 
 Seconds Bounds::of_kernels(Samples& known, const PlanChoices& choices) {
+  return with_sample(sample(known, choices, choices.microbatch), choices);
+}
+
+Seconds Bounds::with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const {
   const auto samples = static_cast<double>(batch_.global_batch / choices.dp);
   const auto stages = static_cast<double>(choices.pp);
-  const SampleSeconds& seconds = sample(known, choices, choices.microbatch);
   // As in of_any.
   const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
   const double kernels = (seconds.all * samples / stages + ahead) * kRounding;

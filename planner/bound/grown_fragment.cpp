@@ -86,6 +86,12 @@ Fragment grown(const Fragment& one, const Fragment& two, std::int64_t samples) {
   return fragment;
 }
 
+Transfer grown(const Transfer& one, const Transfer& two, std::int64_t samples) {
+  Transfer transfer = one;
+  Growth(samples).add(transfer, two);
+  return transfer;
+}
+
 Kernel grown(const Kernel& one, const Kernel& two, std::int64_t samples) {
   Kernel kernel = one;
   Growth(samples).add(kernel, two);

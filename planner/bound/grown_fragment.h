@@ -7,6 +7,7 @@ namespace meshwright {
 // What ops are lowered to with more samples in a micro-batch, from what they are with one and with
 // two: every number in it grows by as much with each sample. A third of what lowering takes.
 Fragment grown(const Fragment& one, const Fragment& two, std::int64_t samples);
+Transfer grown(const Transfer& one, const Transfer& two, std::int64_t samples);
 Kernel grown(const Kernel& one, const Kernel& two, std::int64_t samples);
 
 }  // namespace meshwright

@@ -13,6 +13,7 @@
 #include "costmodel/kernel/kernel.h"
 #include "costmodel/price/link_use.h"
 #include "planner/bound/block_bounds.h"
+#include "planner/bound/block_tasks.h"
 #include "planner/bound/pipeline_items.h"
 #include "planner/bound/shared_memo.h"
 #include "planner/bound/stage_work.h"
@@ -86,6 +87,11 @@ class Bounds {
   // micro-batch of the choices, or with any that the batch allows.
   Seconds of_kernels(const PlanChoices& choices);
   Seconds of_any_microbatch(const PlanChoices& choices);
+  // The same with what kernels wait for of rows that go to their experts, by how these are shared
+  // out and where.
+  Seconds of_division(const PlanChoices& choices);
+  // What one of its kernels uses of a micro-batch at once.
+  Bytes largest_kernel(const PlanChoices& choices) { return divided_sample(choices).largest; }
   // What the largest operand of a kernel needs, with the micro-batch of the choices.
   Bytes largest_operand(const PlanChoices& choices);
   // Of all plans with these degrees, place and ZeRO stage: what is done about the state of layers.
@@ -132,7 +138,8 @@ class Bounds {
     std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, double> tied;  // stages, elements
   };
 
-  // Kernels of one sample, in all blocks and in the least layer; and their largest operand.
+  // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
+  // what the largest of them uses.
   struct SampleSeconds {
     double all = 0, layer = 0;
     Bytes largest = {};
@@ -143,7 +150,16 @@ class Bounds {
   static LoweredKey any_place_key(const PlanChoices& choices);
   const SampleSeconds& sample(Samples& known, const PlanChoices& choices, std::int64_t microbatch);
   Seconds of_kernels(Samples& known, const PlanChoices& choices);
+  const std::vector<BlockTask>& tasks_of(const PlanChoices& choices);
+  // Without a place. However experts are shared out.
   SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  // With this place, and experts shared out in this way.
+  const SampleSeconds& divided_sample(const PlanChoices& choices);
+  SampleSeconds sample_of(const std::vector<double>& blocks, std::int64_t microbatch) const;
+  Seconds with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const;
+  double kernel_s(const Kernel& kernel) const;  // on the first device
+  // Of rows that go to their experts.
+  double exchange_s(Transfer transfer, const PlanChoices& choices) const;
   // Elements of weights: those that all have part of, and those of experts.
   struct WeightElements {
     std::int64_t common = 0, routed = 0;
@@ -230,7 +246,9 @@ class Bounds {
   std::optional<BlocksKey> latest_;
   std::vector<OpPlan> latest_ops_;
   // By degrees, in any place; none: refused.
-  std::map<LoweredKey, std::vector<BlockKernel>> kernels_;
+  std::map<LoweredKey, std::vector<BlockTask>> tasks_;
+  // By division of work in any place, replicas in a node and micro-batch.
+  std::map<std::tuple<LoweredKey, std::int64_t, std::int64_t>, SampleSeconds> divided_;
   std::map<LoweredKey, Samples> samples_;
   std::map<std::string, Prices> prices_;  // by degrees and place
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;

@@ -97,7 +97,8 @@ class NodeQueue {
 // least bounds stand where little is decided. Those whose activations go to the host take turns
 // with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
 // vain: whether they fit and hide their copies only a simulation tells. Plans that are not expected
-// to fit wait a while for others that cost little more: these may be good enough.
+// to fit wait for others that cost little more, the longer the more of them did not: these may be
+// good enough.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -153,6 +154,10 @@ class OpenSets {
     }
     return next;
   }
+  // Whether a plan that was not expected to fit did.
+  void note_unexpected(bool fits) { misfits_ = fits ? 0 : misfits_ + 1; }
+  // Of those that did not, since one did.
+  std::int64_t misfits() const { return misfits_; }
   // Whether a plan whose activations go to the host was the best so far.
   void note_doubtful(bool best) { in_vain_ = best ? 0 : in_vain_ + 1; }
 
@@ -183,10 +188,12 @@ class OpenSets {
     }
   }
   NodeQueue& next_sure(double enough) {
-    constexpr double kLittleMore = 1.005;
+    constexpr double kLittle = 0.005;
+    constexpr std::int64_t kMostDoublings = 8;
     const auto *waits = waiting_.top(), *other = sure_.by_cost.top();
+    const double more = 1 + kLittle * static_cast<double>(1 << std::min(misfits_, kMostDoublings));
     const bool waited =
-        waits && (!other || waits->number * kLittleMore < other->number || other->number >= enough);
+        waits && (!other || waits->number * more < other->number || other->number >= enough);
     return waited ? waiting_ : sure_.by_cost;
   }
   Node take(const std::shared_ptr<OpenNode>& open) {
@@ -214,6 +221,7 @@ class OpenSets {
   const Expectation& expectation_;
   Group sure_, doubtful_;
   NodeQueue waiting_;         // of the sure ones, plans that are not expected to fit
+  std::int64_t misfits_ = 0;  // of these, since one did
   NodeQueue by_expected_;     // sure ones
   std::size_t taken_ = 0;     // since that one was cleaned
   std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best

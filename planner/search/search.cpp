@@ -80,9 +80,9 @@ class Search {
     constexpr double kMuchBetter = 0.97, kStep = 0.02;
     constexpr std::int64_t kManyTurns = 40'000;
     constexpr std::size_t kManyBlocks = 1500;
-    // Twice as many each time.
-    const bool soon = turns_ < std::max(kManyTurns, 2 * latest_.turns) &&
-                      bounds().block_count() < std::max(kManyBlocks, 2 * latest_.blocks);
+    // A quarter more each time.
+    const bool soon = turns_ < std::max(kManyTurns, latest_.turns * 5 / 4) &&
+                      bounds().block_count() < std::max(kManyBlocks, latest_.blocks * 5 / 4);
     // For the proof.
     if (soon || turns_ % 4 == 3) return std::nullopt;
     if (!best_) return std::numeric_limits<double>::infinity();
@@ -95,14 +95,16 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // With very many micro-batches a simulation takes seconds, and so do a thousand blocks.
+  // With very many micro-batches a simulation takes seconds, and so do a thousand blocks. Of plans
+  // that are not expected to fit few do.
   bool is_exhausted() const {
     constexpr std::int64_t kMostTasks = 100'000'000;
     constexpr std::size_t kMostBlocks = 5000;
     const auto most = static_cast<std::int64_t>(question_.most_simulated);
     const SearchCounts& counts = result_.counts;
-    return (best_ && (tasks_ >= kMostTasks || bounds().block_count() >= kMostBlocks)) ||
-           counts.simulated + counts.close + counts.too_large >= most;
+    const bool long_enough = tasks_ >= kMostTasks || bounds().block_count() >= kMostBlocks ||
+                             open_.misfits() >= most / 4;
+    return (best_ && long_enough) || counts.simulated + counts.close + counts.too_large >= most;
   }
 
   Bounds& bounds() const { return sets_.front().bounds(); }
@@ -279,8 +281,10 @@ class Search {
     }
     auto& [plan, report, tasks] = std::get<Simulated>(made);
     tasks_ += tasks;
-    expectation_.learn(node, report);
     const Fit fit = fit_within(report, question_.max_memory);
+    const bool fits = fit == Fit::Yes || (fit == Fit::Close && question_.allow_close);
+    if (!expectation_.fits(node)) open_.note_unexpected(fits);
+    expectation_.learn(node, report);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
       note_nearest(node.choices, Report::needed(report.fullest()));

@@ -70,10 +70,13 @@ Seconds SetBounds::of_replicas(const PlanChoices& choices) {
 // Of the ZeRO stages whose state fits the one that has least to transfer.
 PlanBound SetBounds::of_place(const PlanChoices& choices) {
   std::optional<PlanBound> least;
+  const Seconds kernels = bounds_->of_division(choices);
+  const Bytes used = bounds_->largest_kernel(choices);
   for (const PlanChoices& one : space_.zeros(choices)) {
-    const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one));
+    const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one)) + used;
     const bool fits = bytes <= room_;
-    const PlanBound own{fits ? of_replicas(one) : Seconds(0), bytes, Bytes()};
+    const Seconds step = fits ? std::max(kernels, of_replicas(one)) : Seconds(0);
+    const PlanBound own{step, bytes, Bytes()};
     if (!least || (fits ? least->bytes > room_ || own.step < least->step : bytes < least->bytes)) {
       least = own;
     }

@@ -85,6 +85,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(any.step <= report.step);
     CHECK(bounds.of_mesh(choices) <= report.step);
     CHECK(bounds.of_kernels(choices) <= report.step);
+    CHECK(bounds.of_division(choices) <= report.step);
+    CHECK(bounds.state_of(choices) + bounds.largest_kernel(choices) <= needed);
     CHECK(bounds.of_replicas(choices) <= report.step);
     CHECK(bounds.of_schedule(choices) <= report.step);
     CHECK(bounds.least_step_of(choices) * kRounding <= bound.step);
