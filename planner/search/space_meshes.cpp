@@ -95,7 +95,8 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
 // them: rings and heads as far as there are heads, both where nodes have room for some.
 void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const {
   std::vector<std::int64_t> degrees = {1};
-  // With experts only where it is asked for: what both cost together is not bounded yet.
+  // With experts only where it is asked for: bounds say nothing of sums of experts that parts of a
+  // sequence share out, and searches with it end with gaps of a third.
   const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_pinned("cp"));
   for (const std::int64_t cp : divisors(batch_.sequence / 2, devices_ / device_count(mesh))) {
     if (line && cp > 1 && batch_.sequence / cp >= kFewestTokens) degrees.push_back(cp);
