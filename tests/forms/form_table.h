@@ -25,7 +25,7 @@ const std::vector<Form>& all_forms();
 // A llama, or a mixtral with a loss of uneven choices, of a size that trains at once; the batch has
 // samples for every form.
 Model tiny_model(bool experts);
-inline constexpr std::int64_t kFormBatch = 16, kFormSequence = 16;
+inline constexpr std::int64_t kFormBatch = 16, kFormSequence = 32;
 // In fp64. Throws InputError with the reason where it cannot be.
 Plan plan_of_form(const std::string& choices, const Model& model);
 // Why a plan cannot be made or lowered, in words; empty: it is.
