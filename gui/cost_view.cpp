@@ -12,7 +12,7 @@
 namespace meshwright {
 namespace {
 
-constexpr int kBarLine = 22, kDeviceLine = 20, kNames = 128, kFigures = 118;
+constexpr int kBarLine = 22, kDeviceLine = 20, kNames = 146, kFigures = 118;
 
 }  // namespace
 
