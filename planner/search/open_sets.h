@@ -189,9 +189,10 @@ class OpenSets {
   }
   NodeQueue& next_sure(double enough) {
     constexpr double kLittle = 0.005;
-    constexpr std::int64_t kMostDoublings = 8;
+    constexpr std::int64_t kManyMisfits = 8, kMostDoublings = 8;
     const auto *waits = waiting_.top(), *other = sure_.by_cost.top();
-    const double more = 1 + kLittle * static_cast<double>(1 << std::min(misfits_, kMostDoublings));
+    const std::int64_t doublings = std::min(misfits_ / kManyMisfits, kMostDoublings);
+    const double more = 1 + kLittle * static_cast<double>(1 << doublings);
     const bool waited =
         waits && (!other || waits->number * more < other->number || other->number >= enough);
     return waited ? waiting_ : sure_.by_cost;
