@@ -353,7 +353,7 @@ class Search {
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
     constexpr int kMostSimulated = 10, kMostTurns = 2000;
-    constexpr std::int64_t kMostTasks = 200'000;
+    constexpr std::int64_t kMostTasks = 100'000;
     const std::size_t wanted = std::min(kAlternatives, question_.top);
     const std::int64_t before = tasks_;
     int simulated = 0;
