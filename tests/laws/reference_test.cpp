@@ -48,9 +48,8 @@ GlobalTensors joined_experts(const GlobalTensors& tensors, std::int64_t experts)
 // A processor that remembers what the first operand of kernels of some kind was, forward.
 class WatchingDevice : public CpuDevice {
  public:
-  WatchingDevice(const Program& program, Transport& transport, KernelKind kind,
-                 std::vector<double>& seen)
-      : CpuDevice(program, transport, [] { return Seconds(); }), kind_(kind), seen_(seen) {}
+  WatchingDevice(const Program& program, KernelKind kind, std::vector<double>& seen)
+      : CpuDevice(program, [] { return Seconds(); }), kind_(kind), seen_(seen) {}
 
   void launch(LaneId lane, const KernelCall& call) override {
     if (call.kernel.kind == kind_ && call.kernel.phase == Phase::Forward) {
@@ -73,8 +72,8 @@ void check_seen(const std::string& name, KernelKind kind, const std::string& exp
   const GlobalTensors weights = SafetensorsFile(folder + "/model.safetensors").read_all();
   std::vector<double> seen;
   RunOptions options{.steps = 1};
-  options.make_device = [&](const Program& program, Transport& transport) {
-    return std::make_unique<WatchingDevice>(program, transport, kind, seen);
+  options.make_device = [&](const Program& program, Transport&) {
+    return std::make_unique<WatchingDevice>(program, kind, seen);
   };
   run_threads(lower_all(model, small_plan("microbatch=2", model, 2, 16)), {}, options,
               weights_from(weights), shifted_inputs(all.at("input_ids")));
