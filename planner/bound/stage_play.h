@@ -155,6 +155,7 @@ class StagePlay {
   double largest_s(std::size_t number);
   double norm_s();
   // How often a bucket is summed and gathered in a step.
+  bool knows_shares() const;
   double sums_of(bool tied) const;
   double gathers_of(bool of_layers) const;
   ReplicaLoad load_of(const BucketPrice& price, const BoundBucket& bucket, bool tied = false) const;

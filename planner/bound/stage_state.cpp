@@ -102,7 +102,7 @@ StagePlay::Completed StagePlay::complete_buckets(std::size_t number, const Pipel
     if (item.last) stage.syncs.push_back(sync);
     if (sync.routed) continue;
     completed.summing = std::max(completed.summing, sync.ready) + sync.price.sum.seconds;
-    if (choices_.zero < 2 || !choices_.overlap) continue;
+    if (choices_.zero < 2 || !choices_.overlap || !knows_shares()) continue;
     // What is scattered is added to the own part when the next bucket is complete.
     completed.held = std::max(completed.held,
                               stage.scattered + block.backward.compute_s - weight.compute_before_s);
@@ -133,9 +133,7 @@ StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elem
     return bounds_.replica_price(prices_, kind, choices_, stage, whole, element, routed);
   };
   if (choices_.zero == 0) return {price(TransferKind::AllReduce, gradient_element(element_plan_))};
-  // State that only some of them share out is summed in two steps, which nothing is said of.
-  const bool is_plane = choices_.tensor == TensorForm::OneD || choices_.tensor == TensorForm::TwoD;
-  if (choices_.shard || !is_plane) return {};
+  if (!knows_shares()) return {};
   return {price(TransferKind::ReduceScatter, gradient_element(element_plan_)),
           price(TransferKind::AllGather, BufferElement::Real)};
 }
@@ -246,6 +244,12 @@ double StagePlay::gathers_s(const Stage& stage) const {
   std::array<double, 2> lanes = {};
   for (const Sync& sync : stage.syncs) lanes[sync.routed] += sync.price.gather.seconds;
   return std::max(lanes[0], lanes[1]);
+}
+
+// State that only some replicas share out is summed in two steps, which nothing is said of. Nor is
+// it of squares and cubes: of some plans with ZeRO-2 too much would be.
+bool StagePlay::knows_shares() const {
+  return !choices_.shard && choices_.tensor == TensorForm::OneD;
 }
 
 // A tied weight's gradients are whole until the end.
