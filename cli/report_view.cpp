@@ -273,9 +273,11 @@ std::string report_text(const Report& report) {
 std::string comparison_text(const Report& predicted, const Report& measured) {
   TableRows rows = {{"", "predicted", "measured", "measured / predicted"}};
   const auto add = [&](const std::string& name, auto first, auto second, const auto& text) {
-    const bool both = first != decltype(first)() && second != decltype(second)();
-    rows.push_back(
-        {name, text(first), text(second), both ? fmt::format("{:.2f}", second / first) : ""});
+    // Beyond this one of them is nothing but for rounding.
+    constexpr double kMost = 1e6;
+    const double ratio = first != decltype(first)() ? second / first : 0;
+    const bool tells = ratio > 1 / kMost && ratio < kMost;
+    rows.push_back({name, text(first), text(second), tells ? fmt::format("{:.2f}", ratio) : ""});
   };
   const auto quantity = [](auto value) { return to_text(value); };
   const auto rate = [](double value) { return count_to_text(std::llround(value)); };
