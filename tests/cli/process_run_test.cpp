@@ -151,7 +151,7 @@ TEST_CASE("exit code 41: a process that hangs is given up and killed") {
   CHECK(run.wait(30s) == 41);
   CHECK_THAT(run.err(), Contains("meshwright: device 1 (process ") &&
                             Contains("has given no sign of life for 3 s; the last step it ") &&
-                            Contains(", and when last heard of it was at step "));
+                            Contains(", and when last heard of it was at "));
   CHECK(are_gone(run.processes));
 }
 
