@@ -182,6 +182,10 @@ CompareView::CompareView(GuiSession& session, QWidget* parent)
   table_.setShowGrid(false);
   table_.setAlternatingRowColors(true);
   table_.verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
+  // A plan's name is long: its start is seen, all of it on a tip.
+  table_.horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  table_.horizontalHeader()->setTextElideMode(Qt::ElideRight);
+  table_.horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
   parts->addWidget(&table_);
   picture_ = new ComparePicture(session, parts);
   parts->addWidget(picture_);
@@ -210,9 +214,10 @@ void CompareView::load() {
   if (plans.empty()) return;
   std::vector<PlanChoices> choices;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    table_.setHorizontalHeaderItem(
-        static_cast<int>(i),
-        new QTableWidgetItem(letter_of(i) + "   " + QString::fromStdString(plans[i]->name)));
+    const QString name = QString::fromStdString(plans[i]->name);
+    auto* title = new QTableWidgetItem(letter_of(i) + "   " + name);
+    title->setToolTip(name);
+    table_.setHorizontalHeaderItem(static_cast<int>(i), title);
     choices.push_back(*plans[i]->choices);
   }
   const auto figures = [&](const char* name, const auto& value) {
@@ -244,7 +249,6 @@ void CompareView::load() {
     for (const auto& values : columns.values) cells.push_back(values[key]);
     add_row(QString::fromStdString(columns.names[key]), cells);
   }
-  table_.horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
 }
 
 }  // namespace meshwright
