@@ -92,8 +92,8 @@ TEST_CASE("a mixed plan says where the master of what a device owns of a weight 
         CHECK(first + shard.owned_count <= master.count);
       }
     }
-    for (const WeightShard& shard :
-         lower_all(model, small_plan(choices, model, 4, 8, Precision::FP32))[0].weights) {
+    const auto single = lower_all(model, small_plan(choices, model, 4, 8, Precision::FP32));
+    for (const WeightShard& shard : single[0].weights) {
       CHECK_FALSE(shard.master.has_value());
     }
   }

@@ -6,6 +6,7 @@
 #include <new>
 
 #ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifndef __x86_64__
@@ -126,7 +127,13 @@ Fiber::Fiber(std::function<void()> run) : run_(std::move(run)), stack_(std::make
 #endif
 }
 
-Fiber::~Fiber() { ::munmap(const_cast<void*>(stack_->bottom), stack_->bytes); }
+Fiber::~Fiber() {
+#ifdef __SANITIZE_ADDRESS__
+  // What was called in it never returned, and the next who is given these addresses is not it.
+  __asan_unpoison_memory_region(stack_->bottom, stack_->bytes);
+#endif
+  ::munmap(const_cast<void*>(stack_->bottom), stack_->bytes);
+}
 
 void Fiber::resume() { go(outside, *stack_); }
 void Fiber::give_way_to(Fiber& other) { go(*stack_, *other.stack_); }
