@@ -33,12 +33,6 @@ Bytes used_by(const BlockTask& task, const Kernel& kernel, std::int64_t samples,
   return all;
 }
 
-// Of replicas, in a node.
-std::int64_t replicas_in_node(const PlanChoices& choices) {
-  const auto share = std::ranges::find(choices.place, "dp", &NodeShare::axis);
-  return share == choices.place.end() ? 1 : share->count;
-}
-
 }  // namespace
 
 double Bounds::kernel_s(const Kernel& kernel) const {
@@ -50,17 +44,13 @@ double Bounds::kernel_s(const Kernel& kernel) const {
 // Where the devices that have a share of the experts are not all alike, nothing is said.
 double Bounds::exchange_s(Transfer transfer, const PlanChoices& choices) const {
   const std::int64_t sharing = replicas_sharing_experts(choices);
-  const std::int64_t node = setting_.cluster.node_types.front().devices;
-  const bool placed = !choices.place.empty() || device_count(setting_.cluster) <= node;
-  if (!even_ || !placed || choices.cp > 1 || choices.tensor != TensorForm::OneD) return 0;
+  if (!transfer_alike(choices) || choices.cp > 1) return 0;
   if (static_cast<std::int64_t>(transfer.group.size()) != sharing) return 0;
-  const std::int64_t in_node = choices.place.empty() ? sharing : replicas_in_node(choices);
+  const std::int64_t in_node = choices.place.empty() ? sharing : repeats_in_node(choices);
   if (in_node % sharing != 0 && sharing % in_node != 0) return 0;
-  const std::int64_t inside = std::min(in_node, sharing);
-  if (inside > node || sharing / inside * node > device_count(setting_.cluster)) return 0;
-  for (std::int64_t i = 0; i < sharing; ++i) {
-    transfer.group[static_cast<std::size_t>(i)] = DeviceId(i / inside * node + i % inside);
-  }
+  const ReplicaGroup group{sharing, std::min(in_node, sharing)};
+  if (!has_room_for(group)) return 0;
+  transfer.group = devices_of(group);
   return setting_.costs->transfer(transfer, batch_.precision).time.value();
 }
 
@@ -69,7 +59,7 @@ const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) 
   any_place.place.clear();
   any_place.recompute = {};
   const std::int64_t inside =
-      choices.ep > 1 ? std::min(replicas_in_node(choices), replicas_sharing_experts(choices)) : 0;
+      choices.ep > 1 ? std::min(repeats_in_node(choices), replicas_sharing_experts(choices)) : 0;
   const auto [entry, added] = divided_.try_emplace({key_of(any_place), inside, choices.microbatch});
   if (!added) return entry->second;
   const std::vector<BlockTask>& tasks = tasks_of(any_place);

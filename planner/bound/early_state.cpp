@@ -20,7 +20,7 @@ Bytes Bounds::state_of(const PlanChoices& choices) const {
          setting_.memory.context;
 }
 
-// What the lanes between replicas have to do, as in StagePlay::replica_lane_s, and what they take
+// What the lanes between replicas have to do, as in StagePlay::lanes_s, and what they take
 // of links together.
 Seconds Bounds::of_replicas(const PlanChoices& choices) {
   const auto all = replica_group(choices);

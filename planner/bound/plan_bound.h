@@ -171,7 +171,12 @@ class Bounds {
     std::int64_t members = 1, inside = 1;
     friend auto operator<=>(const ReplicaGroup&, const ReplicaGroup&) = default;
   };
-  // None: those that are as many, as many of them in a node, may not all transfer alike.
+  static std::int64_t repeats_in_node(const PlanChoices& choices);  // replicas, parts of sequences
+  // Whether all groups that are as many, as many of them in a node, do so alike.
+  bool transfer_alike(const PlanChoices& choices) const;
+  bool has_room_for(const ReplicaGroup& group) const;
+  std::vector<DeviceId> devices_of(const ReplicaGroup& group) const;  // in the first nodes
+  // None: they may not all transfer alike.
   std::optional<ReplicaGroup> replica_group(const PlanChoices& choices, bool routed = false) const;
   const TransferLoad& group_price(TransferKind kind, BufferElement element,
                                   const ReplicaGroup& group, std::int64_t elements);

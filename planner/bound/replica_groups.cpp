@@ -5,10 +5,8 @@
 #include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
-namespace {
 
-// Of replicas and parts of the sequence.
-std::int64_t repeats_in_node(const PlanChoices& choices) {
+std::int64_t Bounds::repeats_in_node(const PlanChoices& choices) {
   std::int64_t inside = 1;
   for (const NodeShare& share : choices.place) {
     if (share.axis == "dp" || share.axis == "cp") inside *= share.count;
@@ -16,19 +14,36 @@ std::int64_t repeats_in_node(const PlanChoices& choices) {
   return inside;
 }
 
-}  // namespace
+bool Bounds::transfer_alike(const PlanChoices& choices) const {
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  const bool placed = !choices.place.empty() || device_count(setting_.cluster) <= node;
+  return even_ && placed && choices.tensor == TensorForm::OneD;
+}
+
+// A pinned place may be one that nodes have no room for.
+bool Bounds::has_room_for(const ReplicaGroup& group) const {
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  const std::int64_t nodes = (group.members + group.inside - 1) / group.inside;
+  return group.inside <= node && nodes * node <= device_count(setting_.cluster);
+}
+
+std::vector<DeviceId> Bounds::devices_of(const ReplicaGroup& group) const {
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  std::vector<DeviceId> devices;
+  for (std::int64_t i = 0; i < group.members; ++i) {
+    devices.push_back(DeviceId(i / group.inside * node + i % group.inside));
+  }
+  return devices;
+}
 
 std::optional<Bounds::ReplicaGroup> Bounds::replica_group(const PlanChoices& choices,
                                                           bool routed) const {
-  const std::int64_t node = setting_.cluster.node_types.front().devices;
-  const bool placed = !choices.place.empty() || device_count(setting_.cluster) <= node;
-  if (!even_ || !placed || choices.tensor != TensorForm::OneD) return std::nullopt;
+  if (!transfer_alike(choices)) return std::nullopt;
   const std::int64_t members = repeated_weights(choices);
   const std::int64_t inside = choices.place.empty() ? members : repeats_in_node(choices);
-  // A pinned place may be one that nodes have no room for.
-  const std::int64_t nodes = (members + inside - 1) / inside;
-  if (inside > node || nodes * node > device_count(setting_.cluster)) return std::nullopt;
-  if (!routed) return ReplicaGroup{members, inside};
+  const ReplicaGroup all{members, inside};
+  if (!has_room_for(all)) return std::nullopt;
+  if (!routed) return all;
   // Where groups of replicas that share experts out begin anywhere in nodes, nothing is said of
   // them.
   const std::int64_t sharing = replicas_sharing_experts(choices);
@@ -43,10 +58,7 @@ const TransferLoad& Bounds::group_price(TransferKind kind, BufferElement element
   TransferLoad& load = entry->second;
   if (!added || group.members == 1) return load;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
-  const std::int64_t node = setting_.cluster.node_types.front().devices;
-  for (std::int64_t i = 0; i < group.members; ++i) {
-    transfer.group.push_back(DeviceId(i / group.inside * node + i % group.inside));
-  }
+  transfer.group = devices_of(group);
   cut_among(transfer, elements, element);
   const Seconds alone = setting_.costs->transfer(transfer, batch_.precision).time;
   load.seconds = alone.value();
