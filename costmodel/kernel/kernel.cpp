@@ -218,6 +218,14 @@ Operand dense_operand(const Extents& sizes, BufferElement element, std::int64_t 
           .element = element};
 }
 
+bool is_dense(const Operand& operand) {
+  std::int64_t stride = 1;
+  for (std::size_t i = operand.sizes.size(); i-- > 0; stride *= operand.sizes[i]) {
+    if (operand.sizes[i] != 1 && operand.strides[i] != stride) return false;
+  }
+  return true;
+}
+
 std::int64_t seen_pairs(const std::vector<ShardRange>& queries, const std::vector<ShardRange>& keys,
                         const AttentionAttributes& attributes) {
   if (!attributes.causal) return checked_multiply(size_of(queries), size_of(keys));

@@ -67,9 +67,8 @@ inline constexpr std::size_t kPhases = 4;
 //              InputGradient   logits, expert, dshare, addend?    dlogits
 //              WeightGradient+ expert                             dbias [e]: by how much more than
 //                                                                 an equal share chose each
-// RouterCounts Forward         expert                             counts [b, p, e], Indices: of
-// each
-//                                                                 of p equal pieces of s
+// RouterCounts Forward         expert                             counts [b, p, e], Indices: of p
+//                                                                 equal pieces of s
 // RouterRoom   Forward         expert, counts                     expert, less than has no room
 // BalanceSums  Forward         logits, expert                     sums [b, 2, e], Doubles: choices
 //                                                                 and shares of all scores
@@ -167,6 +166,7 @@ std::int64_t element_count(const Operand& operand);
 // Row-major, without gaps.
 Operand dense_operand(const Extents& sizes, BufferElement element = BufferElement::Real,
                       std::int64_t offset = 0);
+bool is_dense(const Operand& operand);  // but for its element and offset like one of these
 
 // Where a shard stands along a dimension of its tensor. Masks, angles and random numbers go by
 // places in the whole tensor, so they do not depend on how it is cut.

@@ -15,14 +15,6 @@ std::int64_t rows_of(const Operand& operand) {
   return element_count(operand) / std::max<std::int64_t>(operand.sizes.back(), 1);
 }
 
-bool is_dense(const Operand& operand) {
-  std::int64_t stride = 1;
-  for (std::size_t i = operand.sizes.size(); i-- > 0; stride *= operand.sizes[i]) {
-    if (operand.sizes[i] != 1 && operand.strides[i] != stride) return false;
-  }
-  return true;
-}
-
 Shape matmul_shape(const Kernel& kernel) {
   const Operand& first = kernel.operands[0];
   const Operand& second = kernel.operands[1];

@@ -28,10 +28,6 @@ bool is_whole(const Kernel& kernel) {
   return place[2].ranges.size() == 1 && place[2].ranges[0].size == place[2].size;
 }
 
-bool is_dense(const Operand& operand) {
-  return operand.strides == dense_operand(operand.sizes).strides;
-}
-
 // None: cuDNN is not asked for it.
 std::optional<AttentionShape> shape_of(const Kernel& kernel, Precision precision) {
   const auto* attributes = std::get_if<AttentionAttributes>(&kernel.attributes);
@@ -44,7 +40,10 @@ std::optional<AttentionShape> shape_of(const Kernel& kernel, Precision precision
   if (q.size() != 4 || v.size() != 4 || kernel.operands[1].sizes != q || v[2] != q[2]) return {};
   constexpr std::size_t kLogSums = 4;
   const Operand& log_sums = kernel.operands[kLogSums];
-  if (log_sums.element != BufferElement::Single || !is_dense(log_sums)) return {};
+  if (log_sums.element != BufferElement::Single ||
+      log_sums.strides != dense_operand(log_sums.sizes).strides) {
+    return {};
+  }
   AttentionShape shape{.batch = q[0],
                        .heads = q[2],
                        .sequence = q[1],

@@ -24,13 +24,9 @@ Extents with_size(Extents sizes, std::size_t dim, std::int64_t size) {
 // Where an operand lies, if it has no gaps.
 std::optional<std::span<std::byte>> dense_bytes(const Operand& operand, std::byte* buffer,
                                                 std::size_t width) {
-  std::int64_t count = 1;
-  for (std::size_t d = operand.sizes.size(); d-- > 0;) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != count) return {};
-    count *= operand.sizes[d];
-  }
+  if (!is_dense(operand)) return {};
   return std::span(buffer + operand.offset * static_cast<std::int64_t>(width),
-                   static_cast<std::size_t>(count) * width);
+                   static_cast<std::size_t>(element_count(operand)) * width);
 }
 
 // Numbers without gaps.
