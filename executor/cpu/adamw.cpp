@@ -30,11 +30,14 @@ void adamw_step(const KernelCall& call) {
     const AdamWFactors factors = factors_of(call, range.decay);
     const auto first = static_cast<std::size_t>(range.first);
     const auto end = first + static_cast<std::size_t>(range.count);
-    for (std::size_t i = first; i < end && range.sign_rate; ++i) {
-      updated[i] -= static_cast<Real>(*range.sign_rate * sign_of(gradient[i]));
-      weight[i] = updated[i];
+    if (const auto rate = range.sign_rate) {
+      for (std::size_t i = first; i < end; ++i) {
+        updated[i] -= static_cast<Real>(*rate * sign_of(gradient[i]));
+        weight[i] = updated[i];
+      }
+      continue;
     }
-    for (std::size_t i = first; i < end && !range.sign_rate; ++i) {
+    for (std::size_t i = first; i < end; ++i) {
       adamw_element(factors, gradient[i], updated[i], m[i], v[i]);
       weight[i] = updated[i];
     }

@@ -11,11 +11,11 @@ constexpr std::size_t kLarge = 64 << 10, kMostKept = 256 << 20;
 
 MessageBlock BlockPool::take(std::size_t size) {
   auto best = unused_.end();
-  for (auto block = unused_.begin(); block != unused_.end(); ++block) {
+  for (auto block = size < kLarge ? best : unused_.begin(); block != unused_.end(); ++block) {
     const bool fits = block->capacity >= size;
     if (fits && (best == unused_.end() || block->capacity < best->capacity)) best = block;
   }
-  if (size < kLarge || best == unused_.end()) {
+  if (best == unused_.end()) {
     return {std::make_unique_for_overwrite<std::byte[]>(size), size, size};
   }
   MessageBlock found = std::move(*best);

@@ -21,8 +21,8 @@ void require_not_negative(const ConfigReader& config, std::string_view key, doub
 // experts times the sum over them of their choices by token times their mean share, both means over
 // all layers. Here each layer has its part of it, over its own means, so that no layer needs to
 // know of another; where choices are even it is the same.
-void read_balance(const ConfigReader& config, DecoderSpec& spec, double class_default) {
-  const double factor = config.number_or("router_aux_loss_coef", class_default);
+void read_balance(const ConfigReader& config, DecoderSpec& spec) {
+  const double factor = config.number_or("router_aux_loss_coef", 0.001);
   if (!config.flag_or("output_router_logits", false)) return;
   require_not_negative(config, "router_aux_loss_coef", factor);
   const auto layers = static_cast<double>(std::ranges::count(spec.sparse, true));
@@ -144,7 +144,7 @@ DecoderSpec read_mixtral(const ConfigReader& config) {
   check_experts(config, experts);
   spec.experts = experts;
   spec.sparse.assign(static_cast<std::size_t>(spec.layers), true);
-  read_balance(config, spec, 0.001);
+  read_balance(config, spec);
   return spec;
 }
 
@@ -171,7 +171,7 @@ DecoderSpec read_qwen2_moe(const ConfigReader& config) {
   check_experts(config, experts);
   spec.experts = experts;
   spec.sparse = qwen_sparse_layers(config, spec.layers);
-  read_balance(config, spec, 0.001);
+  read_balance(config, spec);
   return spec;
 }
 
@@ -196,7 +196,7 @@ DecoderSpec read_qwen3_moe(const ConfigReader& config) {
   check_experts(config, experts);
   spec.experts = experts;
   spec.sparse = qwen_sparse_layers(config, spec.layers);
-  read_balance(config, spec, 0.001);
+  read_balance(config, spec);
   return spec;
 }
 
