@@ -7,6 +7,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/model/op_numbers.h"
+#include "costmodel/model/operand_counts.h"
 
 namespace meshwright {
 namespace {
@@ -45,69 +46,13 @@ bool ends_with(const Dims& dims, const Dims& end) {
 
 Dims without_last(const Dims& dims) { return without(dims, dims.size() - 1); }
 
-// Least and most operands of a kind.
-struct OperandCounts {
-  std::size_t least_inputs, most_inputs, least_weights, most_weights, outputs;
-};
-
-OperandCounts operands_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::Embedding:
-      return {1, 1, 1, 1, 1};
-    case OpKind::RelativeBias:
-      return {0, 0, 1, 1, 1};
-    case OpKind::Matmul:
-      return {1, 1, 1, 2, 1};
-    case OpKind::ExpertMatmul:
-      return {2, 2, 1, 2, 1};
-    case OpKind::LayerNorm:
-      return {1, 1, 1, 2, 1};
-    case OpKind::RmsNorm:
-      return {1, 1, 1, 1, 1};
-    case OpKind::Rope:
-    case OpKind::Activation:
-    case OpKind::Scale:
-    case OpKind::Dropout:
-    case OpKind::SelectFirst:
-      return {1, 1, 0, 0, 1};
-    case OpKind::Attention:
-      return {3, 4, 0, 0, 1};
-    case OpKind::GatedActivation:
-    case OpKind::Dispatch:
-    case OpKind::Combine:
-    case OpKind::CrossEntropy:
-      return {2, 2, 0, 0, 1};
-    case OpKind::Add:
-    case OpKind::Concat:
-      return {1, 2, 0, 1, 1};
-    case OpKind::Split:
-      return {1, 1, 0, 0, 16};
-    case OpKind::Router:
-      return {1, 1, 0, 1, 2};
-    case OpKind::Generic:
-      return {0, 64, 0, 64, 64};
-  }
-  return {};
-}
-
 // Checks one op; every function returns what is wrong, empty if nothing is.
 class OpCheck {
  public:
   OpCheck(const OpGraph& graph, const GraphOp& op) : graph_(graph), op_(op) {}
 
   std::string problem() const {
-    const OperandCounts want = operands_of(op_.kind);
-    if (op_.inputs.size() < want.least_inputs || op_.inputs.size() > want.most_inputs) {
-      return count_problem("inputs", op_.inputs.size(), want.least_inputs, want.most_inputs);
-    }
-    if (op_.weights.size() < want.least_weights || op_.weights.size() > want.most_weights) {
-      return count_problem("weights", op_.weights.size(), want.least_weights, want.most_weights);
-    }
-    const bool many = op_.kind == OpKind::Generic || op_.kind == OpKind::Split;
-    if (op_.outputs.empty() || op_.outputs.size() > want.outputs ||
-        (!many && op_.outputs.size() != want.outputs)) {
-      return count_problem("outputs", op_.outputs.size(), many ? 1 : want.outputs, want.outputs);
-    }
+    if (const std::string problem = operand_count_problem(op_); !problem.empty()) return problem;
     for (const std::string& problem : {elements_problem(), dims_problem()}) {
       if (!problem.empty()) return problem;
     }
@@ -115,12 +60,6 @@ class OpCheck {
   }
 
  private:
-  static std::string count_problem(std::string_view what, std::size_t found, std::size_t least,
-                                   std::size_t most) {
-    if (least == most) return fmt::format("expected {} {}, found {}", most, what, found);
-    return fmt::format("expected {} to {} {}, found {}", least, most, what, found);
-  }
-
   const Dims& in(std::size_t i) const { return graph_.tensors[op_.inputs[i].index()].dims; }
   const Dims& weight(std::size_t i) const { return graph_.weights[op_.weights[i].index()].dims; }
   const Dims& out(std::size_t i = 0) const { return graph_.tensors[op_.outputs[i].index()].dims; }
