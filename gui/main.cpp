@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <string>
 
 #include "cli/data_folder.h"
 #include "cli/ending.h"
@@ -27,13 +28,17 @@ std::filesystem::path session_file() {
   return std::filesystem::path(folder.toStdString()) / "session.json";
 }
 
-// A file that is not there or cannot be read is a message, and the program starts without it.
-void restore_session(GuiSession& session, MainWindow& window) {
+// Whether the file may be written again. One that cannot be read, such as that of a newer program,
+// is a message and stays as it is; the program starts without it.
+bool restore_session(GuiSession& session, MainWindow& window) {
   try {
-    if (!std::filesystem::exists(session_file())) return;
+    if (!std::filesystem::exists(session_file())) return true;
     window.restore(read_session(JsonInput::read(session_file())));
+    return true;
   } catch (const std::exception& error) {
-    session.report_problem(error.what());
+    session.report_problem(std::string(error.what()) +
+                           "; it is left as it is, and this session is not saved");
+    return false;
   }
 }
 
@@ -79,7 +84,7 @@ void show_window(const GuiOptions& options, int argc, char** argv) {
   if (options.log_state) log_state(session, std::cout);
   MainWindow window(session);
   const bool alone = options.fresh || options.screenshot;
-  if (!alone) restore_session(session, window);
+  const bool saves = !alone && restore_session(session, window);
   // Pictures are the same on every desktop.
   if (!options.screenshot) session.set_desktop_dark(is_dark(QApplication::palette()));
   if (options.theme) session.set_theme_choice(*parse_theme_choice(*options.theme));
@@ -92,7 +97,7 @@ void show_window(const GuiOptions& options, int argc, char** argv) {
   if (options.screenshot) return take_screenshot(session, window, options);
   window.show();
   QApplication::exec();
-  if (!alone) save_session(window);
+  if (saves) save_session(window);
 }
 
 int run_gui(int argc, char** argv) {

@@ -73,8 +73,11 @@ cp "$(dirname "$0")/../../data/models/gpt2.json" "$folder/model.json"
 "$gui" h100 --global-batch 32 --seq 1024 --fresh --log-state >"$log" 2>"$folder/err" &
 window_process=$!
 started+=("$window_process")
-wait_for 60 xdotool search --onlyvisible --name '^Meshwright$' || fail "no window"
-window=$(head -n 1 <<<"$found")
+find_window() {
+  wait_for 60 xdotool search --onlyvisible --name '^Meshwright$' || fail "no window"
+  window=$(head -n 1 <<<"$found")
+}
+find_window
 # activate WINDOW: waits until it has the keys. The manager must have taken over first.
 activate() {
   local tries=100
@@ -141,15 +144,40 @@ shows_expected() { grep -E '^plan .* step_s ' "$log" | tail -n 1 | grep -qE " $e
 wait_for 20 shows_expected ||
   fail "the window says $(grep -E '^plan .* step_s ' "$log" | tail -n 1), the command line $expected"
 
+# ends_well: it is closed by keys and says that all went well.
+ends_well() {
+  press ctrl+q 2>/dev/null
+  for ((i = 0; i < 300; ++i)); do
+    kill -0 "$window_process" 2>/dev/null || break
+    sleep 0.1
+  done
+  wait "$window_process"
+  code=$?
+  ((code == 0)) || fail "it ended with $code: $(tail -n 3 "$folder/err")"
+}
+
 # Closing in the middle of a search.
 press F5
 sleep 0.3
-press ctrl+q 2>/dev/null
-for ((i = 0; i < 300; ++i)); do
-  kill -0 "$window_process" 2>/dev/null || break
-  sleep 0.1
-done
-wait "$window_process"
-code=$?
-((code == 0)) || fail "it ended with $code: $(tail -n 3 "$folder/err")"
+ends_well
+
+# start_again: without --fresh, so with the session of the last time.
+start_again() {
+  "$gui" --log-state >"$log" 2>"$folder/err" &
+  window_process=$!
+  started+=("$window_process")
+  find_window
+  activate "$window"
+}
+start_again
+ends_well
+session=$(find "$folder" -name session.json)
+[[ -s $session ]] || fail "the session is not saved"
+
+# One of a newer program is not lost.
+sed -i 's/"version": 1/"version": 2/' "$session"
+cp "$session" "$folder/newer.json"
+start_again
+ends_well
+cmp "$session" "$folder/newer.json" || fail "a session of a newer program was overwritten"
 echo "passed"
