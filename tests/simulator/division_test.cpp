@@ -67,7 +67,15 @@ void check_transfers(const Model& model, const PlannedGraph& planned, const Plan
   std::set<std::pair<TensorId, Layout>> moved;
   for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
     const GraphOp& entry = planned.graph.ops[op];
-    if (entry.kind != OpKind::Matmul) continue;
+    // What an earlier op has moved the same way is there already.
+    const auto moves_first = [&](std::size_t input) {
+      return !planned.steps(op, &OpRelayouts::inputs, input).empty() &&
+             moved.insert({entry.inputs[input], planned.op(op).layouts.inputs[input]}).second;
+    };
+    if (entry.kind != OpKind::Matmul) {
+      for (std::size_t input = 0; input < entry.inputs.size(); ++input) moves_first(input);
+      continue;
+    }
     std::vector<Transfer> expected;
     const auto add = [&](const RelayoutSteps& steps, Layout layout) {
       for (DimLayout& dim : layout.dims) {
@@ -83,14 +91,10 @@ void check_transfers(const Model& model, const PlannedGraph& planned, const Plan
         layout = *layout_after(step, layout);
       }
     };
-    // What an earlier op has moved the same way is there already.
-    const OpLayouts& layouts = planned.op(op).layouts;
-    const bool first = moved.insert({entry.inputs[0], layouts.inputs[0]}).second;
-    const bool unmoved = planned.steps(op, &OpRelayouts::inputs, 0).empty();
-    if (first && !unmoved) {
+    if (moves_first(0)) {
       add(planned.steps(op, &OpRelayouts::inputs, 0), planned.tensors[entry.inputs[0].index()]);
     }
-    add(planned.steps(op, &OpRelayouts::outputs, 0), layouts.outputs[0]);
+    add(planned.steps(op, &OpRelayouts::outputs, 0), planned.op(op).layouts.outputs[0]);
     CAPTURE(entry.name);
     REQUIRE(emitted[op].size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
