@@ -45,6 +45,7 @@ void say_memory(const RunCommandOptions& options, const PreparedRun& prepared,
     fmt::print(stderr, "memory: {} needed, {} available\n", to_text(needed), to_text(available));
   }
   check_memory(needed, available);
+  if (!options.processes) check_addresses(prepared.programs);
 }
 
 WatchLimits watch_limits_of(const RunCommandOptions& options) {

@@ -39,13 +39,17 @@ std::optional<std::int64_t> left_in_group(const fs::path& folder, const char* li
   return *most - *now + number_in(folder / "memory.stat", files).value_or(0);
 }
 
-std::optional<std::int64_t> left_by_own_limit(const fs::path& root) {
+std::optional<Bytes> addresses_left() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  const auto pages = number_in(root / "proc/self/statm", "");
-  return static_cast<std::int64_t>(limit.rlim_cur) -
-         pages.value_or(0) * static_cast<std::int64_t>(::sysconf(_SC_PAGE_SIZE));
+  const auto pages = number_in("/proc/self/statm", "");
+  return Bytes(static_cast<std::int64_t>(limit.rlim_cur) -
+               pages.value_or(0) * static_cast<std::int64_t>(::sysconf(_SC_PAGE_SIZE)));
 }
+
+// What the thread of a device takes of them besides: OpenBLAS's buffer (128 MiB, which it asks for
+// until it has it), glibc's heap (64 MiB) and a stack (8 MiB).
+constexpr Bytes kAddressesOfThread = 200_MiB;
 
 // What the kernel that has most of them needs for fp32 copies of 16-bit numbers.
 Bytes largest_copies(const Program& program) {
@@ -77,8 +81,7 @@ Bytes available_memory(const fs::path& root) {
   const fs::path groups = root / "sys/fs/cgroup";
   for (const auto& limit : {left_in_group(groups, "memory.max", "memory.current", "inactive_file"),
                             left_in_group(groups / "memory", "memory.limit_in_bytes",
-                                          "memory.usage_in_bytes", "total_inactive_file"),
-                            left_by_own_limit(root)}) {
+                                          "memory.usage_in_bytes", "total_inactive_file")}) {
     if (limit) least = std::min(least, *limit);
   }
   return Bytes(std::max<std::int64_t>(least, 0));
@@ -97,6 +100,17 @@ void check_memory(Bytes needed, Bytes available) {
   if (needed <= available) return;
   throw MemoryError(fmt::format("out of memory: the devices need {} together, {} is available here",
                                 to_text(needed), to_text(available)));
+}
+
+void check_addresses(std::span<const Program> programs) {
+  const auto left = addresses_left();
+  const Bytes needed =
+      memory_needed(programs) + kAddressesOfThread * static_cast<std::int64_t>(programs.size());
+  if (!left || needed <= *left) return;
+  throw MemoryError(
+      fmt::format("out of memory: {} of addresses are needed, {} are left by the limit of a "
+                  "process (ulimit -v)",
+                  to_text(needed), to_text(std::max(*left, Bytes(0)))));
 }
 
 }  // namespace meshwright

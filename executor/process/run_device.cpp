@@ -101,6 +101,7 @@ class DeviceRun {
         transport_(transport(0)) {
     options_.worker.place = &place_;
     if (!options_.make_device) {
+      check_addresses({&device.program, 1});
       options_.worker.overlap = true;
       options_.make_device = cpu_devices(machine_clock);
     }

@@ -135,16 +135,32 @@ TEST_CASE("a run says what memory it needs and what there is before it starts") 
   CHECK_THAT(output.err, Catch::Matches("memory: [^\n]+ needed, [^\n]+ available\n(.|\n)*"));
 }
 
-#ifndef __SANITIZE_ADDRESS__
 TEST_CASE("exit code 43: a run needs more memory than there is") {
-  // 64 samples of 128 tokens keep 311 MiB.
+  // 2^20 samples of 128 tokens keep 4.6 TiB.
   const ProgramOutput output = run_program(
-      "--quiet run --model gpt2-tiny --plan microbatch=64 --global-batch 64 --seq 128 --steps 1",
-      "ulimit -v 300000; ");
+      "--quiet run --model gpt2-tiny --plan microbatch=1048576 --global-batch 1M --seq 128 --steps "
+      "1");
   CHECK(output.exit_code == 43);
   CHECK(output.out.empty());
   CHECK_THAT(output.err, Catch::Matches("meshwright: out of memory: the devices need [^\n]+ "
                                         "together, [^\n]+ is available here\n"));
+}
+
+#ifndef __SANITIZE_ADDRESS__
+TEST_CASE("exit code 43: a process may have fewer addresses than its devices need") {
+  for (const char* processes : {"", " --processes 4"}) {
+    const ProgramOutput output = run_program(
+        std::string(
+            "--quiet run --model gpt2-tiny --plan dp=4 --global-batch 4 --seq 16 --steps 1") +
+            processes,
+        "ulimit -v 300000; ");
+    CAPTURE(processes, output.err);
+    CHECK(output.exit_code == 43);
+    CHECK(output.out.empty());
+    CHECK_THAT(output.err, Catch::Matches("meshwright: out of memory: [^\n]+ of addresses are "
+                                          "needed, [^\n]+ are left by the limit of a process "
+                                          "\\(ulimit -v\\)\n"));
+  }
 }
 #endif
 
