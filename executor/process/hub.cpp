@@ -181,8 +181,10 @@ void Hub::check_progress() {
   if (stuck == nullptr || (stuck->place.waits && !all)) return;
   const std::chrono::duration<double> there = stuck->heard - stuck->moved;
   end_with({RunFailure::Kind::Silent,
-            fmt::format("{} lives but comes no further: for {:.0f} s it has been at {}{}",
-                        name_of(*stuck), there.count(), stuck->place.text, steps_of(*stuck))});
+            fmt::format("{} {}: for {:.0f} s it has been at {}{}", name_of(*stuck),
+                        stuck->place.waits ? "waits, as all others do, and none comes further"
+                                           : "lives but comes no further",
+                        there.count(), stuck->place.text, steps_of(*stuck))});
 }
 
 void Hub::end_with(const RunFailure& failure) {

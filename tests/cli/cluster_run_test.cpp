@@ -14,10 +14,6 @@ using namespace std::chrono_literals;
 const std::string kRun =
     std::string(MESHWRIGHT_PROGRAM) + " run --model gpt2-tiny --global-batch 8 --seq 32 ";
 
-bool is_there(const std::string& command) {
-  return std::system(("command -v " + command + " >/dev/null 2>&1").c_str()) == 0;
-}
-
 std::vector<double> losses_in(const std::string& text) {
   INFO(text);
   return Json::parse(text)["losses"].get<std::vector<double>>();
@@ -185,6 +181,19 @@ TEST_CASE("when the process that watches a cluster's run dies, the others end an
                               Contains("which watches the run, has closed its connection; the last "
                                        "step it finished is "));
   }
+}
+
+TEST_CASE("processes that a launcher started on one machine listen to nobody beyond it") {
+  SlurmRun run(1, kLong);
+  wait_for_steps(run);
+  std::size_t listening = 0;
+  for (const pid_t process : run.processes()) {
+    for (const std::string& socket : listening_sockets(process)) {
+      CHECK_THAT(socket, Catch::StartsWith("0100007F:"));
+      ++listening;
+    }
+  }
+  CHECK(listening == 1);  // the one that the others have joined
 }
 
 TEST_CASE("exit code 42: a cut between two hosts ends the run on both sides") {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -34,6 +35,11 @@ inline bool comes_true(const std::function<bool()>& condition,
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
+}
+
+// Whether a shell finds the command.
+inline bool is_there(const std::string& command) {
+  return std::system(("command -v " + command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
 // A command that runs beside the test, and is killed with it.
@@ -113,6 +119,30 @@ inline bool is_gone(pid_t process) {
 
 inline bool are_gone(const std::vector<pid_t>& processes) {
   return std::ranges::all_of(processes, is_gone);
+}
+
+// What a process listens at, as the system shows it: "0100007F:1F90" is port 8080 of 127.0.0.1.
+inline std::vector<std::string> listening_sockets(pid_t process) {
+  std::set<std::string> own;
+  const std::string folder = "/proc/" + std::to_string(process);
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<std::string> found;
+  for (const char* const table : {"/net/tcp", "/net/tcp6"}) {
+    std::ifstream stream(folder + table);
+    for (std::string line; std::getline(stream, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, skipped, inode;
+      words >> number >> local >> remote >> state;
+      for (int i = 0; i < 5; ++i) words >> skipped;
+      words >> inode;
+      if (state == "0A" && own.contains(inode)) found.push_back(local);
+    }
+  }
+  return found;
 }
 
 }  // namespace meshwright
