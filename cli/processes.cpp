@@ -43,7 +43,7 @@ void report_to(Member& member, const std::function<void()>& work) {
 
 MeetingNotice notice_of(const LaunchedPlace& place) {
   const bool by_mpi = place.launcher == LaunchedPlace::Launcher::OpenMpi;
-  return {place, by_mpi ? load_mpi_broadcast(library_folders()) : std::nullopt};
+  return {place, by_mpi ? load_mpi_broadcast(library_folders(), place.count) : std::nullopt};
 }
 
 std::pair<FileDescriptor, FileDescriptor> own_connection() {
@@ -106,7 +106,18 @@ class WatchedCluster {
       throw;
     }
     notice_.withdraw();
-    return hub_.run();
+    return watch();
+  }
+  // Where what comes of a step cannot be written, the others are told.
+  RunResult watch() {
+    try {
+      return hub_.run();
+    } catch (const RunFailure&) {
+      throw;
+    } catch (...) {
+      const Ending ending = ending_of(std::current_exception());
+      hub_.end_with({RunFailure::Kind::Reported, ending.message, static_cast<int>(ending.code)});
+    }
   }
 
   Listener listener_;

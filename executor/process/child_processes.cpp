@@ -16,9 +16,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 #include <system_error>
 #include <thread>
+
+#include "executor/environment_error.h"
 
 namespace meshwright {
 namespace {
@@ -78,7 +79,7 @@ std::optional<ChildPlace> child_place() {
   socklen_t size = sizeof peer;
   if (found != 3 || text[end] != '\0' || place.process >= place.count ||
       ::getpeername(place.connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
-    throw std::runtime_error(fmt::format(
+    throw EnvironmentError(fmt::format(
         "{} is set by `run --processes` for processes it starts, and by nobody else", kVariable));
   }
   ::fcntl(place.connection, F_SETFD, FD_CLOEXEC);

@@ -19,8 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Something else of that name, such as a device, would be gone.
+void check_replaceable(const fs::path& file) {
+  struct stat status {};
+  if (::lstat(file.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) {
+    return;
+  }
+  throw EnvironmentError(fmt::format("{}, where processes are to meet, is no file", file.string()));
+}
+
 // Under another name first, so that nobody reads half of it.
 void write_private_file(const fs::path& file, const std::string& text) {
+  check_replaceable(file);
   const fs::path made = file.parent_path() / random_file_name();
   const FileDescriptor descriptor(
       ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -8,7 +8,8 @@
 
 namespace meshwright {
 
-std::optional<Broadcast> load_mpi_broadcast(std::span<const std::filesystem::path> folders) {
+std::optional<Broadcast> load_mpi_broadcast(std::span<const std::filesystem::path> folders,
+                                            std::size_t processes) {
   for (const auto& folder : folders) {
     // Open MPI looks for its own parts among all symbols that are there.
     void* const library = ::dlopen((folder / kMpiLibraryFile).c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -16,10 +17,10 @@ std::optional<Broadcast> load_mpi_broadcast(std::span<const std::filesystem::pat
     const auto broadcast =
         reinterpret_cast<MpiBroadcastFunction>(::dlsym(library, kMpiBroadcastFunction));
     if (broadcast == nullptr) continue;
-    return [broadcast](const std::string& given) {
+    return [broadcast, processes = static_cast<int>(processes)](const std::string& given) {
       std::vector<char> text(kMpiTextBytes);
       given.copy(text.data(), text.size() - 1);
-      if (const char* const problem = broadcast(text.data(), kMpiTextBytes)) {
+      if (const char* const problem = broadcast(processes, text.data(), kMpiTextBytes)) {
         throw EnvironmentError(std::string("MPI: ") + problem);
       }
       return std::string(text.data());

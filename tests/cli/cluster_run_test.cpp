@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run_program.h"
@@ -104,6 +106,38 @@ TEST_CASE("under mpirun a run gives the losses of threads, bit for bit, and prin
                      "--steps 3 --json --plan " + plan);
   REQUIRE(run.wait() == 0);
   CHECK(losses_in(run.out()) == losses_of_threads(plan));
+}
+
+TEST_CASE("exit code 30: the environment of mpirun without mpirun is said at once") {
+  if (!is_there("mpirun")) {
+    WARN("not run: there is no mpirun");
+    return;
+  }
+  for (const char* process : {"0", "1"}) {
+    RunningProgram run(std::string("env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 ") +
+                       "OMPI_COMM_WORLD_RANK=" + process + " " + kRun + "--plan dp=2 --steps 1");
+    CHECK(run.wait(30s) == 30);
+    CHECK_THAT(run.err(), Contains("meshwright: MPI: ") && Contains("unset it without mpirun\n"));
+  }
+}
+
+TEST_CASE("exit code 44: what a cluster's run cannot write ends all of it at once") {
+  for (const int nodes : {1, 2}) {
+    SlurmRun run(nodes, "--plan dp=2,tp=2 --steps 1000000 --metrics /dev/full");
+    CHECK(run.program.wait(10s) == 44);
+    CHECK_THAT(run.err(), Contains("meshwright: /dev/full: cannot be written: No space left"));
+  }
+}
+
+TEST_CASE("exit code 30: what is no file is no meeting place, and stays") {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  RunningProgram run("env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=1 " +
+                     ("MESHWRIGHT_MEETING=" + pipe.string()) + " " + kRun + "--plan dp=2");
+  CHECK(run.wait() == 30);
+  CHECK_THAT(run.err(), Contains("pipe, where processes are to meet, is no file\n"));
+  CHECK(std::filesystem::is_fifo(pipe));
 }
 
 TEST_CASE("under srun a run gives the losses of threads, on one machine and on two") {

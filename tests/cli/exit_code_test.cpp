@@ -164,6 +164,17 @@ TEST_CASE("exit code 43: a process may have fewer addresses than its devices nee
 }
 #endif
 
+TEST_CASE("exit code 30: what is set for processes that `run` starts is nobody else's") {
+  for (const char* text : {"0/2/3", "0/2", "one"}) {
+    const ProgramOutput output = run_program("run --model gpt2-tiny --plan dp=2 --steps 1",
+                                             std::string("MESHWRIGHT_PROCESS=") + text + " ");
+    CHECK(output.exit_code == 30);
+    CHECK(output.err ==
+          "meshwright: MESHWRIGHT_PROCESS is set by `run --processes` for processes it starts, and "
+          "by nobody else\n");
+  }
+}
+
 TEST_CASE("exit code 45: a loss that is not finite, with step, device and op") {
   const ProgramOutput output =
       run_program("run --model gpt2-tiny --plan dp=2 --seq 8 --steps 5 --learning-rate 1e30");
