@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "tests/bad_files.h"
 #include "tests/cli/run_program.h"
@@ -67,35 +71,97 @@ TEST_CASE("training by `run --device cuda` gives the losses of processors") {
   }
 }
 
-TEST_CASE("`run --device cuda` traces every task of a step, by graphs too") {
-  const std::string command =
-      "run --model gpt2-tiny --plan dp=2,zero=1 --precision fp64 --global-batch 4 --seq 16 --steps "
-      "3 "
-      "--json --device cuda";
-  std::vector<std::size_t> counts;
+namespace {
+
+using Json = nlohmann::json;
+
+// Two devices that multiply at 1 GFLOP/s; an optimizer takes 100 s whatever the size.
+const std::string kTwoGpus = R"({"format": "meshwright-profile", "version": 1,
+"provenances": [{"machine": "box", "software": "", "source": "by hand"}],
+"devices": {"columns": ["provenance","date","repetitions","spread","device","description","devices","memory_bytes"],
+            "rows": [[0,"2026",null,null,"stand-in","",2,1000000000]]},
+"links": {"columns": ["provenance","date","repetitions","spread","device","a","b","latency_s","bytes_per_s"],
+          "rows": [[0,"2026",null,null,"stand-in",0,1,0.001,1000000]]},
+"kernels": {"columns": ["provenance","date","repetitions","spread","device","kind","part","variant","precision","shape","time_s"],
+            "rows": [[0,"2026",null,null,"stand-in","matmul","forward","","fp32","1000x1000x1000",2.0],
+                     [0,"2026",null,null,"stand-in","add","forward","","fp32","1000000",0.012],
+                     [0,"2026",null,null,"stand-in","adamw","step","","fp32","1",100],
+                     [0,"2026",null,null,"stand-in","adamw","step","","fp32","1000000000",100]]}})";
+
+struct ProfiledRun {
+  Json result;
+  std::vector<Json> tasks;  // of the last step, by device, lane and time
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const Json& task : tasks) all.push_back(task.at("pid").dump() + task.at("name").dump());
+    std::ranges::sort(all);
+    return all;
+  }
+};
+
+double end_of(const Json& task) {
+  return task.at("ts").get<double>() + task.at("dur").get<double>();
+}
+
+ProfiledRun profiled_run(const std::string& options) {
+  const TemporaryFolder folder;
+  const auto trace = (folder.path() / "trace.json").string();
+  const ProgramOutput run = run_beside_standin(
+      "devices=2 seed=9 guarded=0",
+      "run --model gpt2-tiny --plan dp=2,zero=1 --global-batch 4 --seq 16 --steps 3 --json "
+      "--profile " +
+          folder.write("gpus.json", kTwoGpus).string() + " --trace " + trace + options);
+  CAPTURE(options, run.err);
+  REQUIRE(run.exit_code == 0);
+  ProfiledRun found{Json::parse(run.out), {}};
+  const Json whole = Json::parse(std::ifstream(trace));
+  for (const Json& event : whole.at("traceEvents")) {
+    if (event.at("ph") == "X") found.tasks.push_back(event);
+  }
+  std::ranges::stable_sort(found.tasks, {}, [](const Json& task) {
+    return std::tuple(task.at("pid").get<int>(), task.at("tid").get<int>(),
+                      task.at("ts").get<double>());
+  });
+  return found;
+}
+
+std::vector<std::string> fields_of(const Json& report) {
+  std::vector<std::string> fields;
+  for (const auto& [field, value] : report.items()) fields.push_back(field);
+  return fields;
+}
+
+}  // namespace
+
+TEST_CASE("`run --device cuda` measures every task of a step beside what a profile predicts") {
+  const ProfiledRun processors = profiled_run("");
+  const Json& predicted = processors.result.at("predicted");
+  CHECK(predicted.at("step_s") > 200);  // that is the profile: two optimizers take 100 s each
   for (const char* graphs : {"", " --cuda-graphs"}) {
     CAPTURE(graphs);
-    const TemporaryFolder folder;
-    const auto file = folder.path() / "trace.json";
-    const ProgramOutput run = run_beside_standin("devices=2 seed=9 guarded=0",
-                                                 command + graphs + " --trace " + file.string());
-    CAPTURE(run.err);
-    REQUIRE(run.exit_code == 0);
-    const auto result = nlohmann::json::parse(run.out);
-    CHECK(result.at("beside_bytes") > 0);
-    CHECK(result.at("measured").at("step_s") > 0);
-    std::ifstream stream(file);
-    const auto trace = nlohmann::json::parse(stream);
-    std::size_t tasks = 0;
-    for (const auto& event : trace.at("traceEvents")) {
-      if (event.at("ph") != "X") continue;
-      ++tasks;
-      CHECK(event.at("dur") >= 0);
+    const ProfiledRun gpus = profiled_run(std::string(" --device cuda") + graphs);
+    CHECK(gpus.result.at("predicted") == predicted);
+    CHECK(gpus.result.at("beside_bytes") > 0);
+    const Json& measured = gpus.result.at("measured");
+    CHECK(fields_of(measured) == fields_of(processors.result.at("measured")));
+    CHECK(gpus.tasks.size() > 100);
+    CHECK(gpus.names() == processors.names());
+    // Times are of events, in microseconds with three digits: a lane does one thing at a time, and
+    // the first starts the step and the last ends it.
+    double first = 1e300, last = 0;
+    for (std::size_t i = 0; i < gpus.tasks.size(); ++i) {
+      const Json& task = gpus.tasks[i];
+      CHECK(task.at("dur") >= 0);
+      first = std::min(first, task.at("ts").get<double>());
+      last = std::max(last, end_of(task));
+      if (i == 0) continue;
+      const Json& before = gpus.tasks[i - 1];
+      if (before.at("pid") != task.at("pid") || before.at("tid") != task.at("tid")) continue;
+      CHECK(end_of(before) <= task.at("ts").get<double>() + 0.002);
     }
-    counts.push_back(tasks);
+    CHECK(last - first == Approx(1e6 * measured.at("step_s").get<double>()).epsilon(1e-6));
   }
-  CHECK(counts[0] > 100);
-  CHECK(counts[0] == counts[1]);
 }
 
 }  // namespace meshwright::standin
