@@ -160,18 +160,18 @@ class Launcher {
 
   template <class Work>
   void elements(std::int64_t count, const Work& work) {
-    launch(run_elements<Work>, blocks_for(count, kThreads, kMostBlocks), kThreads, place_.stream(),
-           count, work);
+    launch<run_elements<Work>>(blocks_for(count, kThreads, kMostBlocks), kThreads, place_.stream(),
+                               count, work);
   }
   template <class Work>
   void rows(std::int64_t count, const Work& work) {
-    launch(run_rows<Work>, blocks_for(count, 1, kMostBlocks), threads_for(work.columns),
-           place_.stream(), count, work);
+    launch<run_rows<Work>>(blocks_for(count, 1, kMostBlocks), threads_for(work.columns),
+                           place_.stream(), count, work);
   }
   template <class Work>
   void columns(std::int64_t count, const Work& work) {
-    launch(run_columns<Work>, blocks_for(count, kWarp, 1 << 30), kThreads, place_.stream(), count,
-           work);
+    launch<run_columns<Work>>(blocks_for(count, kWarp, 1 << 30), kThreads, place_.stream(), count,
+                              work);
   }
   template <class Work>
   void reduce(std::int64_t count, const Work& work) {
@@ -180,8 +180,8 @@ class Launcher {
     static_assert(kReduceBlocks <= WorkPlace::kStates);
     State* const states = static_cast<State*>(place_.states());
     const unsigned blocks = blocks_for(count, kThreads, kReduceBlocks);
-    launch(reduce_blocks<Work>, blocks, kThreads, place_.stream(), count, work, states);
-    launch(reduce_rest<Work>, 1, kThreads, place_.stream(), static_cast<int>(blocks), work, states);
+    launch<reduce_blocks<Work>>(blocks, kThreads, place_.stream(), count, work, states);
+    launch<reduce_rest<Work>>(1, kThreads, place_.stream(), static_cast<int>(blocks), work, states);
   }
   const StepNumbers* numbers(const StepSettings& settings) { return place_.numbers(settings); }
   template <class Make>

@@ -21,8 +21,8 @@ void copy_units(const PlacedOperand& from, const PlacedOperand& to, cudaStream_t
         "cudaMemcpyAsync");
   }
   using Work = work::Copy<Unit>;
-  launch(run_elements<Work>, blocks_for(count, kThreads, kMostBlocks), kThreads, stream, count,
-         Work{{data(from), in}, {data(to), out}});
+  launch<run_elements<Work>>(blocks_for(count, kThreads, kMostBlocks), kThreads, stream, count,
+                             Work{{data(from), in}, {data(to), out}});
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <functional>
+#include <typeinfo>
+#include <utility>
 
 #include "tests/standin/emulator.h"
 #include "tests/standin/launches.h"
@@ -71,12 +73,30 @@ Value __ldg(const Value* from) {
 
 namespace meshwright::cuda {
 
-template <class... Parameters, class... Arguments>
-void emulate(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, cudaStream_t stream,
+template <auto kernel>
+struct Emulated;
+
+// All kernels that anybody launches are known when the library is loaded.
+template <class... Parameters, void (*kernel)(Parameters...)>
+struct Emulated<kernel> {
+  // A thread of the kernel, with what it was launched with.
+  static std::function<void()> thread(Parameters... parameters) {
+    return [=] { kernel(parameters...); };
+  }
+  template <std::size_t... i>
+  static std::function<void()> thread_at(void** places, std::index_sequence<i...>) {
+    return thread(*static_cast<Parameters*>(places[i])...);
+  }
+  static inline const standin::EmulatedKernel entry{
+      typeid(Emulated).name(),
+      [](void** places) { return thread_at(places, std::index_sequence_for<Parameters...>()); }};
+};
+
+template <auto kernel, class... Arguments>
+void emulate(unsigned blocks, unsigned threads, cudaStream_t stream,
              const Arguments&... arguments) {
-  standin::launch_blocks(
-      __PRETTY_FUNCTION__, blocks, threads, stream,
-      [kernel, ... given = static_cast<Parameters>(arguments)] { kernel(given...); });
+  standin::launch_blocks(Emulated<kernel>::entry.name(), blocks, threads, stream,
+                         Emulated<kernel>::thread(arguments...));
 }
 
 }  // namespace meshwright::cuda
