@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "costmodel/base/input_error.h"
@@ -14,10 +13,10 @@
 #include "costmodel/model/op_rules.h"
 #include "simulator/lowering/check_inputs.h"
 #include "simulator/lowering/check_offload.h"
+#include "simulator/lowering/check_order.h"
 #include "simulator/lowering/check_recompute.h"
 #include "simulator/lowering/ops/op_lowering.h"
 #include "simulator/lowering/ops/product.h"
-#include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/planned_graph.h"
 #include "simulator/lowering/weight_buckets.h"
 
@@ -45,7 +44,7 @@ class PlanCheck {
     if (problems_.empty()) problems_ = check_recompute(plan_, planned.graph);
     if (problems_.empty()) check_crossings(planned);
     if (problems_.empty()) check_weights(planned);
-    if (problems_.empty()) check_order();
+    if (problems_.empty()) problems_ = check_order(plan_);
     if (problems_.empty()) problems_ = check_offload(plan_, planned, cluster_);
     return std::move(problems_);
   }
@@ -245,6 +244,7 @@ class PlanCheck {
     }
     problems_.insert(problems_.end(), planned.problems.begin(), planned.problems.end());
     check_steps(planned);
+    check_results(planned);
     std::set<std::uint32_t> seen;
     for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
       if (!seen.insert(planned.planned_of[op]).second) continue;
@@ -305,19 +305,50 @@ class PlanCheck {
     }
   }
 
-  void check_cut(const OpPlan& op, const Dim& dim, const Sharding& sharding) {
+  // Steps after an op may cut its result further than its work; nobody may be left with nothing.
+  void check_results(const PlannedGraph& planned) {
+    std::set<std::string> told;
+    for (std::size_t op = 0; op < planned.graph.ops.size(); ++op) {
+      for (const TensorId result : planned.graph.ops[op].outputs) {
+        for (const DimLayout& cut : planned.tensors[result.index()].dims) {
+          const Dim& dim = model_.dims[cut.dim.index()];
+          if (dim.role == DimRole::Batch || size_of(dim) >= parts_of(cut.sharding) ||
+              !told.insert(planned.patterns[op]).second) {
+            continue;
+          }
+          add("op {}: {} of its result is {}, which cannot be split over {}",
+              printable(planned.patterns[op]), dim.name, size_of(dim), text_of(cut.sharding));
+        }
+      }
+    }
+  }
+
+  std::int64_t size_of(const Dim& dim) const {
+    return dim.role == DimRole::Sequence ? plan_.sequence : dim.size;
+  }
+
+  std::int64_t parts_of(const Sharding& sharding) const {
+    return plan_.slots.front().mesh.size(sharding.axes);
+  }
+
+  std::string text_of(const Sharding& sharding) const {
     const Mesh& mesh = plan_.slots.front().mesh;
     std::string axes;
     for (const AxisId axis : sharding.axes) {
       axes +=
           fmt::format("{}{}={}", axes.empty() ? "" : " x ", mesh.axis(axis).name, mesh.size(axis));
     }
+    return axes;
+  }
+
+  void check_cut(const OpPlan& op, const Dim& dim, const Sharding& sharding) {
+    const std::string axes = text_of(sharding);
     if (dim.role == DimRole::Batch) {
       add("op {}: {} over {}: the batch is cut by batch_axes", printable(op.op), dim.name, axes);
       return;
     }
-    const std::int64_t parts = mesh.size(sharding.axes);
-    const std::int64_t size = dim.role == DimRole::Sequence ? plan_.sequence : dim.size;
+    const std::int64_t parts = parts_of(sharding);
+    const std::int64_t size = size_of(dim);
     if (size < parts) {
       add("op {}: {} is {}, which cannot be split over {}", printable(op.op), dim.name, size, axes);
     } else if (dim.role == DimRole::Sequence && size % parts != 0) {
@@ -364,48 +395,6 @@ class PlanCheck {
               printable(planned.graph.weights[weights[i].index()].name));
         }
       }
-    }
-  }
-
-  void check_order() {
-    if (plan_.order.size() != plan_.slots.size()) {
-      add("{} orders for {} slots", plan_.order.size(), plan_.slots.size());
-      return;
-    }
-    const std::int64_t microbatches = microbatch_count(plan_);
-    for (std::size_t s = 0; s < plan_.order.size(); ++s) {
-      EntryCounts seen;
-      for (const OrderEntry& entry : plan_.order[s]) {
-        const auto chunk = static_cast<std::size_t>(entry.chunk);
-        if (chunk >= plan_.chunks.size() || plan_.chunks[chunk].slot != s ||
-            entry.microbatch >= microbatches) {
-          add("slot {}: {} is not a chunk and micro-batch of it", s, to_text(entry));
-        }
-        ++seen[{entry.kind, entry.chunk, entry.microbatch}];
-      }
-      for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
-        if (plan_.chunks[c].slot != s) continue;
-        for (std::int32_t m = 0; m < microbatches; ++m) {
-          check_entries(s, static_cast<std::int32_t>(c), m, seen);
-        }
-      }
-    }
-    if (problems_.empty() && !unit_times(plan_))
-      add("the orders of the slots wait for each other in a circle");
-  }
-
-  using EntryCounts = std::map<std::tuple<EntryKind, std::int32_t, std::int32_t>, int>;
-
-  void check_entries(std::size_t slot, std::int32_t chunk, std::int32_t m, EntryCounts& seen) {
-    const int whole = seen[{EntryKind::Backward, chunk, m}];
-    const int input = seen[{EntryKind::InputGradient, chunk, m}];
-    const int weight = seen[{EntryKind::WeightGradient, chunk, m}];
-    const bool once =
-        (whole == 1 && input == 0 && weight == 0) || (whole == 0 && input == 1 && weight == 1);
-    if (seen[{EntryKind::Forward, chunk, m}] != 1 || !once) {
-      add("slot {}: chunk {} needs one forward and one backward (or I and W once each) of "
-          "micro-batch {}",
-          slot, chunk, m);
     }
   }
 
