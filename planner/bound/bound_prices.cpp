@@ -1,6 +1,4 @@
 // What bounds of plans are made of besides blocks: transfers, copies and the end of the step.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -27,9 +25,10 @@ void cut_among(Transfer& transfer, std::int64_t elements, BufferElement element)
 }
 
 Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
-  return prices_[fmt::format("{} {} {} {} {} {} {} {}", choices.dp, choices.cp, choices.tp,
-                             choices.pp, to_text(choices.tensor), choices.depth,
-                             to_text(choices.place), replicas_sharing_experts(choices))];
+  return prices_[{{choices.dp, choices.cp, choices.tp, choices.pp, choices.depth,
+                   replicas_sharing_experts(choices)},
+                  choices.tensor,
+                  choices.place}];
 }
 
 TransferLoad Bounds::load_of(const Transfer& transfer) const {

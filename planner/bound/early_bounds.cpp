@@ -26,7 +26,7 @@ Bounds::LoweredKey Bounds::any_place_key(const PlanChoices& choices) {
   key.tp_inside = key.cp_inside = key.dp_inside = 0;
   key.ep = 1;
   key.sequence_parallel = false;
-  key.recompute.clear();
+  key.recompute = {};
   return key;
 }
 

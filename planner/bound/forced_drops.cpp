@@ -1,6 +1,9 @@
 // What plans must compute again because they could not keep it.
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/bound/plan_bound.h"
 #include "planner/bound/stage_play.h"
@@ -23,9 +26,10 @@ Bytes kept_beside(const BlockBound& block, const std::vector<bool>& dropped) {
 RecomputeChoice common_drops(const RecomputeChoice& a, const RecomputeChoice& b) {
   if (a.kind == Recompute::Uniform) return b;
   if (b.kind == Recompute::Uniform) return a;
-  RecomputeChoice both{.kind = Recompute::Drop, .layers = 0};
-  std::ranges::set_intersection(a.dropped, b.dropped, std::back_inserter(both.dropped));
-  return both.dropped.empty() ? RecomputeChoice{} : both;
+  std::vector<std::string> both;
+  std::ranges::set_intersection(a.dropped, b.dropped, std::back_inserter(both));
+  if (both.empty()) return {};
+  return {.kind = Recompute::Drop, .layers = 0, .dropped = std::move(both)};
 }
 
 }  // namespace

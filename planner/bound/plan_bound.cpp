@@ -1,7 +1,5 @@
 #include "planner/bound/plan_bound.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -151,7 +149,7 @@ Bounds::LoweredKey Bounds::key_of(const PlanChoices& choices) {
           .etp = expert_tensor_degree(choices),
           .dp_inside = choices.ep > 1 ? std::min(inside("dp"), sharing) : 0,
           .sequence_parallel = choices.sequence_parallel,
-          .recompute = to_text(layer_recompute(choices.recompute))};
+          .recompute = layer_recompute(choices.recompute)};
 }
 
 std::unique_ptr<Bounds> Bounds::for_another_thread() const {
@@ -197,7 +195,7 @@ std::variant<BlockBounds, Reasons> Bounds::newly_bounded(const PlanChoices& choi
   const auto& known = std::get<LoweredBlocks>(*lowered);
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
   BlocksKey plain = key;
-  plain.first.recompute = to_text(RecomputeChoice{});
+  plain.first.recompute = {};
   if (latest_ != plain) {
     latest_ = plain;
     latest_ops_ = ops_with_samples(known, samples, few_setting_);

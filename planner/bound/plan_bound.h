@@ -1,11 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <variant>
 #include <vector>
@@ -116,7 +116,7 @@ class Bounds {
     std::int64_t ep = 1, etp = 1;
     std::int64_t dp_inside = 0;  // of the replicas that share experts out
     bool sequence_parallel = false;
-    std::string recompute = {};
+    RecomputeChoice recompute = {};
     friend auto operator<=>(const LoweredKey&, const LoweredKey&) = default;
   };
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
@@ -139,6 +139,8 @@ class Bounds {
   };
 
   // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
+  // Degrees, and replicas that share experts out; how tensor devices are laid out; place.
+  using PricesKey = std::tuple<std::array<std::int64_t, 6>, TensorForm, SharedList<NodeShare>>;
   // what the largest of them uses.
   struct SampleSeconds {
     double all = 0, layer = 0;
@@ -255,7 +257,7 @@ class Bounds {
   // By division of work in any place, replicas in a node and micro-batch.
   std::map<std::tuple<LoweredKey, std::int64_t, std::int64_t>, SampleSeconds> divided_;
   std::map<LoweredKey, Samples> samples_;
-  std::map<std::string, Prices> prices_;  // by degrees and place
+  std::map<PricesKey, Prices> prices_;
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   std::map<std::tuple<TransferKind, BufferElement, ReplicaGroup, std::int64_t>, TransferLoad>
       group_prices_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <variant>
 
 #include "planner/bound/layer_ops.h"
@@ -52,16 +53,16 @@ std::vector<Bytes> steps_of(Bytes all) {
 }
 
 RecomputeChoice choice_of(const std::vector<LayerOp>& ops, const KeptSet& set) {
-  RecomputeChoice choice{.kind = Recompute::Drop, .layers = 0};
+  std::vector<std::string> dropped;
   const auto drop = [&](const LayerOp& op) {
-    choice.dropped.insert(choice.dropped.end(), op.tensors.begin(), op.tensors.end());
+    dropped.insert(dropped.end(), op.tensors.begin(), op.tensors.end());
   };
   for (const std::size_t op : set.dropped) drop(ops[op]);
   for (const LayerOp& op : ops) {
     if (op.kept == Bytes()) drop(op);
   }
-  std::ranges::sort(choice.dropped);
-  return choice;
+  std::ranges::sort(dropped);
+  return {.kind = Recompute::Drop, .layers = 0, .dropped = std::move(dropped)};
 }
 
 // The largest: small ones are not worth a choice of their own.

@@ -7,6 +7,8 @@
 #include <array>
 #include <charconv>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "costmodel/base/input_error.h"
 
@@ -96,13 +98,12 @@ RecomputeChoice parse_dropped(std::string_view key, std::string_view value) {
     choice.layers = whole_number(key, names.substr(colon + 1), 1, kMostLayers);
     names = names.substr(0, colon);
   }
+  std::set<std::string> dropped;
   for (const std::string_view name : split_names(names)) {
     if (name.empty()) fail(key, value, "drop: and tensors of a layer, joined by +");
-    choice.dropped.emplace_back(name);
+    dropped.emplace(name);
   }
-  std::ranges::sort(choice.dropped);
-  const auto same = std::ranges::unique(choice.dropped);
-  choice.dropped.erase(same.begin(), same.end());
+  choice.dropped = std::vector(dropped.begin(), dropped.end());
   return choice;
 }
 
@@ -368,7 +369,7 @@ std::string to_text(const RecomputeChoice& recompute) {
   return "";
 }
 
-std::string to_text(const std::vector<NodeShare>& place) {
+std::string to_text(const SharedList<NodeShare>& place) {
   std::vector<std::string> parts;
   for (const NodeShare& share : place) {
     parts.push_back(fmt::format("{}:{}", share.axis, share.count));

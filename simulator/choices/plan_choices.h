@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "costmodel/base/precision.h"
 #include "costmodel/base/units.h"
 #include "costmodel/model/kernel_set.h"
+#include "simulator/choices/shared_list.h"
 
 namespace meshwright {
 
@@ -25,8 +25,8 @@ struct RecomputeChoice {
   std::int64_t layers = 1;  // Uniform: of a segment; First, Drop: of a chunk; Drop: 0 for all
   // Drop: what a layer does not keep, by names within the layer such as "attention.norm",
   // ascending. Nothing else is computed again, also where the software reruns layers as they are.
-  std::vector<std::string> dropped = {};
-  friend bool operator==(const RecomputeChoice&, const RecomputeChoice&) = default;
+  SharedList<std::string> dropped = {};
+  friend auto operator<=>(const RecomputeChoice&, const RecomputeChoice&) = default;
 };
 
 // How devices that have a part of the sequence each (cp) attend to all of it: keys and values go
@@ -38,7 +38,7 @@ enum class Context { Ring, Ulysses, DoubleRing, RingSelfAttention };
 struct NodeShare {
   std::string axis;  // "dp", "tp", "pp", "cp"
   std::int64_t count = 1;
-  friend bool operator==(const NodeShare&, const NodeShare&) = default;
+  friend auto operator<=>(const NodeShare&, const NodeShare&) = default;
 };
 
 // How the devices that share a replica's layers are laid out: in a line; a square; layers of
@@ -63,11 +63,11 @@ struct PlanChoices {
   int zero = 0;
   std::optional<std::int64_t> shard = {};  // replicas that zero shares state out among; none: all
   std::int64_t microbatch = 1;
-  std::int64_t virtual_stages = 1;   // chunks of every stage
-  std::vector<std::int64_t> layers;  // of each chunk; empty: as equal as can be
+  std::int64_t virtual_stages = 1;  // chunks of every stage
+  SharedList<std::int64_t> layers;  // of each chunk; empty: as equal as can be
   // How a node's devices are shared out among the axes, innermost first; what an axis has beyond
   // that goes over nodes. Empty: devices in their order, tp innermost, then cp, dp, pp.
-  std::vector<NodeShare> place;
+  SharedList<NodeShare> place;
   bool sequence_parallel = false;
   Schedule schedule = Schedule::OneForwardOneBackward;
   RecomputeChoice recompute = {};
@@ -108,7 +108,7 @@ PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwi
 // order of the documents. parse_plan_choices reads it back.
 std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise = {});
 std::string to_text(const RecomputeChoice& recompute);
-std::string to_text(const std::vector<NodeShare>& place);
+std::string to_text(const SharedList<NodeShare>& place);
 std::string_view to_text(Schedule schedule);
 std::string_view to_text(Context context);
 

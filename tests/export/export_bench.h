@@ -105,9 +105,10 @@ class AnyChoices : public RandomDraws {
     }
     const std::int64_t chunks = choices.pp * choices.virtual_stages;
     if (chunks > 1 && yes(0.3)) {
-      choices.layers = equal_layers(find_layers(setting.model).count(), chunks);
-      --choices.layers.front();
-      ++choices.layers[1];
+      auto layers = equal_layers(find_layers(setting.model).count(), chunks);
+      --layers.front();
+      ++layers[1];
+      choices.layers = std::move(layers);
     }
     if (yes(0.1)) choices.place = {{"tp", choices.tp}};
     if (yes(0.1)) choices.place = {{"tp", choices.tp}, {"pp", choices.pp}};

@@ -125,6 +125,23 @@ TEST_CASE("the short form is read key by key") {
   CHECK(stages.layers == std::vector<std::int64_t>{5, 7});
 }
 
+TEST_CASE("choices that were copied do not change with each other") {
+  const PlanChoices first =
+      parse_plan_choices("dp=2,place=tp:4+dp:2,layers=3+5,recompute=drop:b+a+b");
+  CHECK(first.recompute.dropped == std::vector<std::string>{"a", "b"});
+  PlanChoices second = first;
+  second.place.push_back({"pp", 2});
+  second.layers.clear();
+  second.recompute.dropped.push_back("c");
+  CHECK(to_text(first) ==
+        "dp=2,tp=1,pp=1,place=tp:4+dp:2,microbatch=1,layers=3+5,recompute=drop:a+b");
+  CHECK(to_text(second) == "dp=2,tp=1,pp=1,place=tp:4+dp:2+pp:2,microbatch=1,recompute=drop:a+b+c");
+  CHECK(first != second);
+  CHECK(first.place < second.place);
+  second = parse_plan_choices(to_text(first));
+  CHECK(first == second);
+}
+
 TEST_CASE("a short form may be typed as a list, with blanks") {
   CHECK(parse_plan_choices(" tp=8, pp = 4 ,bucket= 10 MiB ") ==
         parse_plan_choices("tp=8,pp=4,bucket=10 MiB"));
