@@ -1,8 +1,7 @@
 #include "simulator/lowering/pipeline_order.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <cstddef>
 #include <utility>
 
 #include "simulator/layout/layout.h"
@@ -14,34 +13,15 @@ OrderEntry entry(EntryKind kind, std::int64_t chunk, std::int64_t microbatch) {
   return {kind, static_cast<std::int32_t>(chunk), static_cast<std::int32_t>(microbatch)};
 }
 
-// What must be finished before an entry, besides its slot's earlier entries. Any one of a line
-// will do: a gradient of the input comes from a whole backward or alone.
-std::vector<std::vector<OrderEntry>> needed_by(const OrderEntry& e, std::int32_t chunks) {
-  const auto either = [&](std::int32_t chunk) {
-    return std::vector<OrderEntry>{entry(EntryKind::Backward, chunk, e.microbatch),
-                                   entry(EntryKind::InputGradient, chunk, e.microbatch)};
-  };
-  std::vector<std::vector<OrderEntry>> needed;
-  switch (e.kind) {
-    case EntryKind::Forward:
-      if (e.chunk > 0) needed.push_back({entry(EntryKind::Forward, e.chunk - 1, e.microbatch)});
-      return needed;
-    case EntryKind::Backward:
-    case EntryKind::InputGradient:
-      needed.push_back({entry(EntryKind::Forward, e.chunk, e.microbatch)});
-      if (e.chunk + 1 < chunks) needed.push_back(either(e.chunk + 1));
-      return needed;
-    case EntryKind::WeightGradient:
-      needed.push_back({entry(EntryKind::InputGradient, e.chunk, e.microbatch)});
-      return needed;
-  }
-  return needed;
-}
-
 class UnitSchedule {
  public:
   explicit UnitSchedule(const Plan& plan)
-      : plan_(plan), times_(plan.order.size()), free_(plan.order.size(), 0) {}
+      : plan_(plan), times_(plan.order.size()), free_(plan.order.size(), 0) {
+    for (const auto& order : plan.order) {
+      for (const OrderEntry& e : order) microbatches_ = std::max(microbatches_, e.microbatch + 1);
+    }
+    finish_.resize(plan.chunks.size() * kKinds * static_cast<std::size_t>(microbatches_));
+  }
 
   std::optional<UnitTimes> run() {
     std::size_t left = 0;
@@ -60,31 +40,61 @@ class UnitSchedule {
   }
 
  private:
-  using Key = std::tuple<EntryKind, std::int32_t, std::int32_t>;
+  static constexpr std::size_t kKinds = 4;
+
+  // 0: not yet.
+  std::int64_t& finish(EntryKind kind, std::int32_t chunk, std::int32_t microbatch) {
+    const auto line = static_cast<std::size_t>(chunk) * kKinds + static_cast<std::size_t>(kind);
+    return finish_[line * static_cast<std::size_t>(microbatches_) +
+                   static_cast<std::size_t>(microbatch)];
+  }
+
+  // When what an entry needs is finished, besides its slot's earlier entries. None: not yet.
+  std::optional<std::int64_t> ready(const OrderEntry& e) {
+    const auto when = [&](EntryKind kind, std::int32_t chunk) {
+      return finish(kind, chunk, e.microbatch);
+    };
+    const bool first = e.chunk == 0;
+    const bool last = e.chunk + 1 == static_cast<std::int32_t>(plan_.chunks.size());
+    std::int64_t own = 0, other = 0;
+    switch (e.kind) {
+      case EntryKind::Forward:
+        if (first) return 0;
+        own = other = when(EntryKind::Forward, e.chunk - 1);
+        break;
+      case EntryKind::Backward:
+      case EntryKind::InputGradient:
+        own = other = when(EntryKind::Forward, e.chunk);
+        // It comes from a whole backward or alone.
+        if (!last) {
+          other = std::max(when(EntryKind::Backward, e.chunk + 1),
+                           when(EntryKind::InputGradient, e.chunk + 1));
+        }
+        break;
+      case EntryKind::WeightGradient:
+        own = other = when(EntryKind::InputGradient, e.chunk);
+        break;
+    }
+    if (own == 0 || other == 0) return std::nullopt;
+    return std::max(own, other);
+  }
 
   bool start_next(std::size_t slot) {
     const OrderEntry& next = plan_.order[slot][times_[slot].size()];
-    std::int64_t start = free_[slot];
-    for (const auto& line : needed_by(next, static_cast<std::int32_t>(plan_.chunks.size()))) {
-      bool found = false;
-      for (const OrderEntry& e : line) {
-        const auto finish = finish_.find({e.kind, e.chunk, e.microbatch});
-        if (finish == finish_.end()) continue;
-        found = true;
-        start = std::max(start, finish->second);
-      }
-      if (!found) return false;
-    }
+    const auto needed = ready(next);
+    if (!needed) return false;
+    const std::int64_t start = std::max(free_[slot], *needed);
     times_[slot].push_back(start);
     free_[slot] = start + 1;
-    finish_[{next.kind, next.chunk, next.microbatch}] = start + 1;
+    finish(next.kind, next.chunk, next.microbatch) = start + 1;
     return true;
   }
 
   const Plan& plan_;
   UnitTimes times_;
   std::vector<std::int64_t> free_;
-  std::map<Key, std::int64_t> finish_;
+  std::int32_t microbatches_ = 0;
+  std::vector<std::int64_t> finish_;  // by chunk, kind and micro-batch
 };
 
 struct PipelineShape {

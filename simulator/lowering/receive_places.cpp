@@ -4,6 +4,7 @@
 #include <cassert>
 #include <map>
 #include <tuple>
+#include <vector>
 
 namespace meshwright {
 namespace {
@@ -17,26 +18,49 @@ struct Sent {
 // When the slots that send do so.
 class SendTimes {
  public:
-  SendTimes(const Plan& plan, const UnitTimes& times) : plan_(plan), times_(times) {}
+  SendTimes(const Plan& plan, const UnitTimes& times) : plan_(plan), times_(times) {
+    std::vector<std::size_t> chunks(plan.order.size(), 0);
+    for (const Chunk& chunk : plan.chunks) ordinal_.push_back(chunks[chunk.slot]++);
+    slots_.resize(plan.order.size());
+  }
 
   std::int64_t time_of(std::size_t chunk, bool forward, std::int32_t microbatch) {
-    const std::size_t slot = plan_.chunks[chunk].slot;
-    auto& known = slots_[slot];
-    if (known.empty()) {
-      for (std::size_t i = 0; i < plan_.order[slot].size(); ++i) {
-        const OrderEntry& entry = plan_.order[slot][i];
-        if (entry.kind == EntryKind::WeightGradient) continue;  // sends nothing
-        known[{entry.chunk, entry.kind == EntryKind::Forward, entry.microbatch}] = times_[slot][i];
-      }
-    }
-    return known.at({static_cast<std::int32_t>(chunk), forward, microbatch});
+    Slot& slot = slots_[plan_.chunks[chunk].slot];
+    if (slot.times.empty()) fill(slot, plan_.chunks[chunk].slot);
+    return slot.times[place_in(slot, chunk, forward, microbatch)];
   }
 
  private:
-  using Key = std::tuple<std::int32_t, bool, std::int32_t>;
+  struct Slot {
+    std::int32_t microbatches = 0;
+    std::vector<std::int64_t> times;  // by chunk, direction and micro-batch
+  };
+
+  std::size_t place_in(const Slot& slot, std::size_t chunk, bool forward,
+                       std::int32_t microbatch) const {
+    assert(microbatch < slot.microbatches);
+    return (2 * ordinal_[chunk] + (forward ? 1 : 0)) * static_cast<std::size_t>(slot.microbatches) +
+           static_cast<std::size_t>(microbatch);
+  }
+  void fill(Slot& slot, std::size_t number) const {
+    const auto& order = plan_.order[number];
+    for (const OrderEntry& entry : order) {
+      slot.microbatches = std::max(slot.microbatches, entry.microbatch + 1);
+    }
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const OrderEntry& entry = order[i];
+      if (entry.kind == EntryKind::WeightGradient) continue;  // sends nothing
+      const std::size_t place = place_in(slot, static_cast<std::size_t>(entry.chunk),
+                                         entry.kind == EntryKind::Forward, entry.microbatch);
+      if (place >= slot.times.size()) slot.times.resize(place + 1);
+      slot.times[place] = times_[number][i];
+    }
+  }
+
   const Plan& plan_;
   const UnitTimes& times_;
-  std::map<std::size_t, std::map<Key, std::int64_t>> slots_;
+  std::vector<std::size_t> ordinal_;  // of each chunk among those of its slot
+  std::vector<Slot> slots_;           // as far as known
 };
 
 }  // namespace
