@@ -6,6 +6,7 @@
 #include <set>
 
 #include "costmodel/base/checked.h"
+#include "planner/bound/block_memory.h"
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/layer_ops.h"
 #include "planner/bound/stretch_play.h"
@@ -27,121 +28,6 @@ Stretch stretch_of(const PricedProgram& priced, const Stretch& direction, const 
     stretch.end = t + 1;
   }
   return stretch;
-}
-
-// Buffers of a micro-batch with the first and the last kernel that uses each.
-struct BufferLife {
-  Bytes size;
-  std::size_t first = 0, last = 0;
-  std::size_t forward_last = 0, backward_first = 0;  // of those used in both directions
-  // That leaves it; none: it is another layout of what an op leaves, and may be made again.
-  std::optional<std::size_t> op = {};
-};
-
-std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fragment,
-                                 Precision precision) {
-  std::vector<BufferLife> lives(fragment.buffers.size());
-  std::vector<bool> seen(fragment.buffers.size(), false);
-  for (std::size_t b = 0; b < lives.size(); ++b) {
-    const FragmentBuffer& buffer = fragment.buffers[b];
-    if (!std::holds_alternative<OfMicrobatch>(buffer.holds)) continue;
-    lives[b].size = expected_bytes_of(buffer.buffer, precision);
-  }
-  const Program& program = priced.program();
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    for (const BufferId id : program.operands_of(program.tasks[t])) {
-      BufferLife& life = lives[id.index()];
-      const bool moved = program.buffers[id.index()].component == Component::Transfers;
-      if (!life.op && !moved) life.op = priced.fragment_task(t).op;
-      if (!priced.computes(t)) continue;
-      if (!seen[id.index()]) life.first = t;
-      seen[id.index()] = true;
-      if (t < priced.forward_end()) life.forward_last = t;
-      if (t >= priced.forward_end() && life.last < priced.forward_end()) life.backward_first = t;
-      life.last = t;
-    }
-  }
-  for (std::size_t b = 0; b < lives.size(); ++b) {
-    if (!seen[b]) lives[b].size = Bytes();
-  }
-  return lives;
-}
-
-bool is_routed(const PlannedGraph& planned, std::size_t op) {
-  return planned.graph.ops[op].kind == OpKind::ExpertMatmul &&
-         !planned.op(op).layouts.weights[0].dims[0].sharding.axes.empty();
-}
-
-std::map<WeightId, std::size_t> uses_of_weights(const OpGraph& graph) {
-  std::map<WeightId, std::size_t> uses;
-  for (const GraphOp& op : graph.ops) {
-    for (const WeightId weight : op.weights) ++uses[weight];
-  }
-  return uses;
-}
-
-// Of weights and gradients that are elsewhere, those that each kernel uses. Gradients that come
-// from several ops are whole all the time.
-std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragment,
-                              const PlannedGraph& planned, Precision precision) {
-  const Program& program = priced.program();
-  std::vector<Peaks> fetched(program.tasks.size());
-  auto uses = uses_of_weights(planned.graph);
-  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    if (!priced.computes(t)) continue;
-    std::set<BufferId> seen;
-    for (const BufferId id : program.operands_of(program.tasks[t])) {
-      if (!seen.insert(id).second) continue;
-      const FragmentBuffer& buffer = fragment.buffers[id.index()];
-      const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
-      if (!weight || (weight->gradient && uses[weight->weight] > 1)) continue;
-      const Bytes bytes = expected_bytes_of(buffer.buffer, precision);
-      for (std::size_t stage = weight->gradient ? 1 : 2; stage < 3; ++stage) {
-        if (!is_routed(planned, weight->op)) fetched[t].of[stage][0] += bytes;
-        fetched[t].of[stage][1] += bytes;
-      }
-    }
-  }
-  return fetched;
-}
-
-// The most that is there at a kernel of the block of what is not kept, with what is kept of the
-// block itself, always or where kernels of the direction use it before and after: what runs beside
-// kernels may come earlier or later, so only what the compute lane uses before and after counts.
-Peaks peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
-              const std::vector<Peaks>& fetched, const Stretch& stretch, const Stretch& own_forward,
-              bool always) {
-  const std::size_t turn = priced.forward_end();
-  Peaks peak;
-  for (std::size_t t = stretch.first; t < stretch.end; ++t) {
-    if (!priced.computes(t)) continue;
-    Bytes there;
-    for (const BufferLife& life : lives) {
-      if (life.first > t || life.last < t) continue;
-      const bool is_kept = life.first < turn && life.last >= turn;
-      const bool own = own_forward.first <= life.first && life.first < own_forward.end;
-      const bool in_use = t < turn ? t <= life.forward_last : t >= life.backward_first;
-      if (!is_kept || (own && (always || in_use))) there += life.size;
-    }
-    peak.raise(fetched[t], there);
-  }
-  return peak;
-}
-
-void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
-                const std::vector<Peaks>& fetched, const Stretch& forward, const Stretch& backward,
-                const OpRange& ops) {
-  cost.kept_by.resize(ops.end_op - ops.first_op);
-  for (const BufferLife& life : lives) {
-    const bool own = forward.first <= life.first && life.first < forward.end;
-    if (!own || life.last < priced.forward_end()) continue;
-    cost.kept += life.size;
-    if (life.op && ops.contains(*life.op)) cost.kept_by[*life.op - ops.first_op] += life.size;
-  }
-  cost.forward_peak = peak_in(priced, lives, fetched, forward, forward, true);
-  cost.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
-  cost.forward_use_peak = peak_in(priced, lives, fetched, forward, forward, false);
-  cost.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
 }
 
 // Numbers that the block's backward is the first to use of what the forward left come back in the
@@ -417,7 +303,6 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};
   const auto lives = lives_of(priced, fragment, plan.precision);
-  const auto fetched = fetched_by(priced, fragment, planned, plan.precision);
 
   BlockBounds costs;
   std::map<std::vector<AxisId>, std::size_t> likenesses;
@@ -429,6 +314,8 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     cost.forward = StretchPlay(priced, forward, ahead).play();
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
+    const auto fetched =
+        fetched_by(priced, fragment, planned, plan, block.ops, few.memory.caching_allocator);
     add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
     add_copies(cost, priced, fragment, plan.precision, back);
     add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);

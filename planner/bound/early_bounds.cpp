@@ -141,7 +141,7 @@ Seconds Bounds::of_mesh(const PlanChoices& choices) const {
 }
 
 Bytes Bounds::largest_operand(const PlanChoices& choices) {
-  return sample(samples_of(choices), choices, choices.microbatch).largest + setting_.memory.context;
+  return sample(samples_of(choices), choices, choices.microbatch).largest + held_always(choices);
 }
 
 }  // namespace meshwright

@@ -1,5 +1,6 @@
 // What the state of plans takes of which only the devices, their place and ZeRO are known.
 #include <algorithm>
+#include <set>
 
 #include "planner/bound/plan_bound.h"
 #include "planner/bound/stage_play.h"
@@ -17,7 +18,21 @@ StageHolds Bounds::share_of(const PlanChoices& choices, const WeightElements& we
 // One stage has no less than all have on average.
 Bytes Bounds::state_of(const PlanChoices& choices) const {
   return state_bytes(share_of(choices, weights_), choices, element_plan(choices), setting_) +
-         setting_.memory.context;
+         held_always(choices);
+}
+
+// A group of devices that sum gradients, one of those that share products out, and one that adds up
+// the norm, of more devices with ZeRO: those of other sizes are others. One more is for all pairs.
+Bytes Bounds::held_always(const PlanChoices& choices) const {
+  const SoftwareMemory& memory = setting_.memory;
+  std::set<std::int64_t> groups = {1};
+  if (choices.tensor == TensorForm::OneD && weights_.common > 0) {
+    groups.insert({repeated_weights(choices), choices.tp, choices.pp * choices.tp});
+  }
+  const auto count = static_cast<std::int64_t>(groups.size()) - 1 + (choices.pp > 1 ? 1 : 0);
+  const bool wide = choices.gradient_precision.value_or(Precision::FP32) == Precision::FP32;
+  return memory.context + memory.communicator * count + memory.transfer_buffers +
+         memory.gradient_buffers * (wide ? 2 : 1);
 }
 
 // What the lanes between replicas have to do, as in StagePlay::lanes_s, and what they take

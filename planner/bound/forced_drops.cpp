@@ -76,8 +76,7 @@ RecomputeChoice Bounds::forced_drops(const PlanChoices& choices) {
     }
     for (std::size_t s = 0; s < static_cast<std::size_t>(choices.pp); ++s) {
       const StageHolds& stage = work.stage(s);
-      Bytes bytes =
-          state_bytes(stage, plain, element_plan(plain), setting_) + setting_.memory.context;
+      Bytes bytes = state_bytes(stage, plain, element_plan(plain), setting_) + held_always(plain);
       for (std::size_t k = 0; k < stage.in_flight.size(); ++k) {
         bytes += of_kinds[k] * stage.in_flight[k];
       }

@@ -94,6 +94,8 @@ class Bounds {
   Bytes largest_kernel(const PlanChoices& choices) { return divided_sample(choices).largest; }
   // What the largest operand of a kernel needs, with the micro-batch of the choices.
   Bytes largest_operand(const PlanChoices& choices);
+  // What a device holds besides tensors: a context, and what groups of devices and transfers need.
+  Bytes held_always(const PlanChoices& choices) const;
   // Of all plans with these degrees, place and ZeRO stage: what is done about the state of layers.
   Seconds of_replicas(const PlanChoices& choices);
   // What state alone needs on the fullest device.

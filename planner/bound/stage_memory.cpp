@@ -47,13 +47,21 @@ Bytes StagePlay::host_bytes() const {
   return *least;
 }
 
+// What is shared out is made whole for its kernels, which may take more than it saves. No more is
+// said than of plans that share less out: what shares most out stands for all of them.
 Bytes StagePlay::bytes() const {
   Bytes most;
-  const int elsewhere = repeats_ > 1 ? std::max(0, choices_.zero - 1) : 0;
   const bool routed = repeats_ > sharing_;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    const Bytes state = state_bytes(work_.stage(s), choices_, element_plan_, setting_);
-    most = std::max(most, state + work_.stage(s).activations.of[elsewhere][routed]);
+    std::optional<Bytes> least;
+    PlanChoices less = choices_;
+    for (less.zero = 0; less.zero <= choices_.zero; ++less.zero) {
+      const int elsewhere = repeats_ > 1 ? std::max(0, less.zero - 1) : 0;
+      const Bytes bytes = state_bytes(work_.stage(s), less, element_plan_, setting_) +
+                          work_.stage(s).activations.of[elsewhere][routed];
+      least = std::min(least.value_or(bytes), bytes);
+    }
+    most = std::max(most, *least);
   }
   return most;
 }

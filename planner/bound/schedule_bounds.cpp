@@ -1,0 +1,135 @@
+// Bounds of plans of which the blocks are known, and their schedule, whatever is kept and done
+// about their state.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "planner/bound/plan_bound.h"
+#include "simulator/choices/model_layers.h"
+#include "simulator/choices/resolve.h"
+
+namespace meshwright {
+namespace {
+
+// From one moment to the same of the next block, forward and backward.
+double both_ways(const BlockBound& block, std::size_t moment) {
+  return block.forward.advance.rows[moment][moment] + block.backward.advance.rows[moment][moment];
+}
+
+}  // namespace
+
+PlanBound Bounds::of_any(const PlanChoices& choices) {
+  const BlockBounds& costs = plain_blocks(choices);
+  double work = 0, layer = 0;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    const BlockBound& block = costs.blocks[b];
+    const auto count = static_cast<double>(setting_.model.blocks[b].count);
+    const double both = both_ways(block, kCompute);
+    work += count * both;
+    if (block.layer) layer = layer == 0 ? both : std::min(layer, both);
+  }
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
+  const double stages = static_cast<double>(choices.pp);
+  // On the way to a stage the first micro-batch goes through a layer at least of every stage before
+  // it, and back: half of all, for the stage in the middle.
+  const double ahead = (stages - 1) / 2 * layer;
+  PlanBound bound{
+      Seconds((work * microbatches / stages + ahead) * kRounding + setting_.step.step_s),
+      held_always(choices), Bytes()};
+  return bound;
+}
+
+// Before a chunk does anything the first micro-batch has gone through all chunks before it, and
+// after it the last one goes back: the last thing a chunk does is a backward, and what that gives
+// away may be there a little before it ends. In between all micro-batches are worked on; a stage's
+// first chunk waits least.
+Seconds Bounds::of_schedule(const PlanChoices& choices) {
+  const BlockBounds& costs = plain_blocks(choices);
+  const auto chunks = runs_of(choices);
+  const auto stages = static_cast<std::size_t>(choices.pp);
+  double early = 0;
+  for (const BlockBound& block : costs.blocks) {
+    if (!block.layer) continue;  // a chunk with another before it begins with a layer
+    const auto& rows = block.backward.advance.rows;
+    early = std::max(early, rows[kCompute][kCompute] - rows[kBoundary][kCompute]);
+  }
+  std::vector<double> of_stages(stages, 0), of_chunks(chunks.size(), 0), through(chunks.size(), 0);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    for (const BlockRun& run : chunks[c]) {
+      const auto count = static_cast<double>(run.count);
+      of_chunks[c] += count * both_ways(costs.blocks[run.block], kCompute);
+      through[c] += count * both_ways(costs.blocks[run.block], kBoundary);
+    }
+    of_stages[c % stages] += of_chunks[c];
+  }
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
+  double ahead = 0, end = 0;
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    const double work = c < stages ? of_stages[c] : of_chunks[c];
+    end = std::max(end, microbatches * work + std::max(0.0, ahead - early));
+    // What stands before the layers and behind them has no way through.
+    ahead += c == 0 ? 0 : through[c];
+  }
+  return Seconds(end * kRounding + setting_.step.step_s);
+}
+
+std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {
+  const BlockBounds& costs = plain_blocks(choices);
+  // Of each layer, the first and the last with what stands around them.
+  std::vector<double> layers;
+  double before = 0;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    const std::int64_t count = setting_.model.blocks[b].count;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (count > 1) layers.push_back(std::exchange(before, 0));
+      double& time = layers.empty() ? before : layers.back();
+      time += both_ways(costs.blocks[b], kCompute);
+    }
+  }
+  const auto microbatches = static_cast<double>(microbatches_of(choices));
+  const auto stages = static_cast<std::size_t>(choices.pp);
+  // As many as end by then, stage after stage, one at least for each that is left.
+  const auto fill = [&](double end) {
+    std::vector<std::int64_t> counts(stages, 0);
+    double ahead = 0;
+    std::size_t next = 0;
+    for (std::size_t s = 0; s < stages; ++s) {
+      double work = 0;
+      const std::size_t left = stages - 1 - s;
+      while (next + left < layers.size()) {
+        const double more = work + layers[next];
+        if (counts[s] > 0 && ahead + microbatches * more > end) break;
+        work = more;
+        ++next;
+        ++counts[s];
+      }
+      ahead += work;
+    }
+    counts.back() += static_cast<std::int64_t>(layers.size() - next);
+    return counts;
+  };
+  const auto end_of = [&](const std::vector<std::int64_t>& counts) {
+    double ahead = 0, end = 0;
+    std::size_t next = 0;
+    for (const std::int64_t count : counts) {
+      double work = 0;
+      for (std::int64_t i = 0; i < count; ++i) work += layers[next++];
+      end = std::max(end, ahead + microbatches * work);
+      ahead += work;
+    }
+    return end;
+  };
+  std::vector<std::int64_t> best =
+      equal_layers(static_cast<std::int64_t>(layers.size()), choices.pp);
+  double high = end_of(best), low = 0;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    const auto counts = fill(middle);
+    const double end = end_of(counts);
+    if (end < end_of(best)) best = counts;
+    (end <= middle ? high : low) = middle;
+  }
+  return best;
+}
+
+}  // namespace meshwright
