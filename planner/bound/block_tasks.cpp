@@ -10,7 +10,10 @@ namespace {
 std::variant<std::monostate, Kernel, Transfer> work_of(const FragmentTask& task) {
   if (const auto* kernel = std::get_if<Kernel>(&task.work)) return *kernel;
   const auto* transfer = std::get_if<Transfer>(&task.work);
-  if (transfer && transfer->rows) return *transfer;
+  if (transfer && (transfer->rows || transfer->purpose == Purpose::Tensor ||
+                   transfer->purpose == Purpose::Context)) {
+    return *transfer;
+  }
   return {};
 }
 
@@ -44,6 +47,7 @@ std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few
     BlockTask task{.one = work_of(one),
                    .two = work_of(two),
                    .block = static_cast<std::size_t>(range - ranges.begin()),
+                   .lane = program.tasks[t].lane.index(),
                    .forward = forward,
                    .buffers = buffers_of(one, blocks)};
     for (const TaskId wait : program.waits_of(program.tasks[t])) {

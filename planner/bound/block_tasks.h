@@ -10,13 +10,13 @@
 
 namespace meshwright {
 
-// A kernel of a block, or a transfer of rows to their experts, of a micro-batch of one and of two
-// samples. Nothing for other transfers, which are chosen by what they take with more samples or in
-// another place: they pass on what they wait for.
+// A kernel of a block, or a transfer of rows to their experts or among devices that share products
+// or the sequence out, of a micro-batch of one and of two samples. Nothing for other transfers:
+// they pass on what they wait for.
 struct BlockTask {
   std::variant<std::monostate, Kernel, Transfer> one, two;
   std::vector<std::size_t> waits;  // earlier tasks of the same block and direction, in the list
-  std::size_t block = 0;
+  std::size_t block = 0, lane = 0;
   bool forward = true;
   // By operand of a kernel, those that are of a micro-batch: the same number for one buffer.
   struct Used {

@@ -1,6 +1,8 @@
 // Bounds of plans of which the division of work is known, and its place, before blocks are played.
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <tuple>
 
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/plan_bound.h"
@@ -10,11 +12,7 @@
 namespace meshwright {
 namespace {
 
-// Tasks of a block that follow each other, kernels in one lane and rows to their experts in
-// another, each as soon as what it waits for is done.
-struct BlockLanes {
-  double computed = 0, exchanged = 0;
-};
+constexpr std::size_t kComputeLane = 0;
 
 // What a kernel uses of a micro-batch of so many samples.
 Bytes used_by(const BlockTask& task, const Kernel& kernel, std::int64_t samples,
@@ -54,37 +52,113 @@ double Bounds::exchange_s(Transfer transfer, const PlanChoices& choices) const {
   return setting_.costs->transfer(transfer, batch_.precision).time.value();
 }
 
+// In another place sums may take other steps, which are no less: of sums that all get, or that each
+// gets a part of, and of parts that all get, none takes less than the cheapest way does.
+double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) const {
+  const bool alike = transfer_alike(choices) &&
+                     static_cast<std::int64_t>(transfer.group.size()) == choices.tp &&
+                     stage_axes(choices, setting_.model).tensor.size() == 1;
+  const ReplicaGroup group{choices.tp,
+                           choices.place.empty() ? choices.tp : key_of(choices).tp_inside};
+  if (!alike || choices.tp % group.inside != 0 || !has_room_for(group)) return 0;
+  const auto price = [&](TransferKind kind) {
+    Transfer other{.kind = kind, .purpose = transfer.purpose, .group = devices_of(group)};
+    cut_among(other, element_count(transfer), element_of(transfer));
+    return setting_.costs->transfer(other, batch_.precision).time.value();
+  };
+  const double all = price(TransferKind::AllReduce);
+  switch (transfer.kind) {
+    case TransferKind::AllReduce: {
+      const double parts = price(TransferKind::ReduceScatter);
+      return std::min(all,
+                      choices.sequence_parallel ? parts : parts + price(TransferKind::AllGather));
+    }
+    case TransferKind::ReduceScatter:
+    case TransferKind::AllGather:
+      return std::min(all / 2, price(transfer.kind));
+    default:
+      return 0;
+  }
+}
+
+// Where parts of a sequence go around one ring, of which each has some devices that share heads
+// out.
+double Bounds::context_s(Transfer transfer, const PlanChoices& choices) const {
+  const ContextDegrees degrees = context_degrees(choices);
+  if (!transfer_alike(choices) || choices.place.empty() || degrees.rings > 1) return 0;
+  const std::int64_t inside = key_of(choices).cp_inside;
+  if (inside % degrees.heads != 0 && degrees.heads % inside != 0) return 0;
+  const auto price = [&](TransferKind kind) {
+    transfer.kind = kind;
+    return setting_.costs->transfer(transfer, batch_.precision).time.value();
+  };
+  if (is_pair(transfer.kind)) {
+    // In any place devices stand in their order: where the other one is in the ring.
+    const DeviceId other = std::max(transfer.group.front(), transfer.group.back());
+    const auto step = static_cast<std::int64_t>(other.index()) / (choices.tp * degrees.heads);
+    const bool leaves = step >= std::max<std::int64_t>(1, inside / degrees.heads);
+    const ReplicaGroup pair{2, leaves ? 1 : 2};
+    if (!has_room_for(pair)) return 0;
+    transfer.group = devices_of(pair);
+    return price(transfer.kind);
+  }
+  const ReplicaGroup sharing{degrees.heads, std::min(inside, degrees.heads)};
+  const bool all = static_cast<std::int64_t>(transfer.group.size()) == degrees.heads;
+  if (transfer.kind != TransferKind::AllToAll || !all || !has_room_for(sharing)) return 0;
+  transfer.group = devices_of(sharing);
+  const double exchange = price(TransferKind::AllToAll);
+  // Or everything goes to all of them.
+  const std::int64_t elements = element_count(transfer) * degrees.heads;
+  const BufferElement element = element_of(transfer);
+  transfer = {
+      .kind = TransferKind::AllGather, .purpose = transfer.purpose, .group = transfer.group};
+  cut_among(transfer, elements, element);
+  return std::min(exchange, price(TransferKind::AllGather));
+}
+
+double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) const {
+  if (transfer.rows) return exchange_s(transfer, choices);
+  return transfer.purpose == Purpose::Tensor ? tensor_s(transfer, choices)
+                                             : context_s(transfer, choices);
+}
+
 const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) {
   PlanChoices any_place = choices;
   any_place.place.clear();
   any_place.recompute = {};
-  const std::int64_t inside =
-      choices.ep > 1 ? std::min(repeats_in_node(choices), replicas_sharing_experts(choices)) : 0;
-  const auto [entry, added] = divided_.try_emplace({key_of(any_place), inside, choices.microbatch});
+  BlocksKey key{key_of(choices), choices.microbatch};
+  key.first.recompute = {};
+  const auto [entry, added] = divided_.try_emplace(key);
   if (!added) return entry->second;
-  const std::vector<BlockTask>& tasks = tasks_of(any_place);
+  const auto known_tasks = tasks_of(any_place);
+  const std::vector<BlockTask>& tasks = *known_tasks;
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
-  std::vector<double> finish(tasks.size(), 0);
-  std::vector<BlockLanes> lanes[2];
-  for (auto& direction : lanes) direction.resize(setting_.model.blocks.size());
+  // From when computing comes to the block. What a transfer waits for may be of a block before.
+  constexpr double kBefore = -std::numeric_limits<double>::infinity();
+  std::vector<double> finish(tasks.size(), kBefore);
+  // Of each direction of each block: tasks of a lane follow each other, each as soon as what it
+  // waits for is done.
+  std::map<std::tuple<bool, std::size_t, std::size_t>, double> lanes;
   Bytes largest;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const BlockTask& task = tasks[t];
-    BlockLanes& own = lanes[task.forward ? 0 : 1][task.block];
+    double& lane = lanes
+                       .try_emplace({task.forward, task.block, task.lane},
+                                    task.lane == kComputeLane ? 0 : kBefore)
+                       .first->second;
     for (const std::size_t wait : task.waits) finish[t] = std::max(finish[t], finish[wait]);
     if (const auto* one = std::get_if<Kernel>(&task.one)) {
       const Kernel kernel = grown(*one, std::get<Kernel>(task.two), samples);
       largest = std::max(largest, used_by(task, kernel, samples, batch_.precision));
-      own.computed = finish[t] = std::max(finish[t], own.computed) + kernel_s(kernel);
-    } else if (const auto* rows = std::get_if<Transfer>(&task.one)) {
-      const double seconds =
-          exchange_s(grown(*rows, std::get<Transfer>(task.two), samples), choices);
-      own.exchanged = finish[t] = std::max(finish[t], own.exchanged) + seconds;
+      lane = finish[t] = std::max(finish[t], lane) + kernel_s(kernel);
+    } else if (const auto* moved = std::get_if<Transfer>(&task.one)) {
+      const Transfer transfer = grown(*moved, std::get<Transfer>(task.two), samples);
+      lane = finish[t] = std::max(finish[t], lane) + transfer_s(transfer, choices);
     }
   }
   std::vector<double> blocks;
-  for (std::size_t b = 0; b < lanes[0].size(); ++b) {
-    blocks.push_back(lanes[0][b].computed + lanes[1][b].computed);
+  for (std::size_t b = 0; b < setting_.model.blocks.size(); ++b) {
+    blocks.push_back(lanes[{true, b, kComputeLane}] + lanes[{false, b, kComputeLane}]);
   }
   entry->second = sample_of(blocks, choices.microbatch);
   entry->second.largest = largest;

@@ -1,5 +1,7 @@
 // Bounds of plans whose blocks are not known yet.
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <optional>
 
 #include "planner/bound/grown_fragment.h"
@@ -55,21 +57,21 @@ const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& c
   return least;
 }
 
-const std::vector<BlockTask>& Bounds::tasks_of(const PlanChoices& choices) {
-  const auto [known, first] = tasks_.try_emplace(key_of(choices));
-  if (!first) return known->second;
-  const auto lowered = lowered_blocks(choices);
-  if (const auto* blocks = std::get_if<LoweredBlocks>(&*lowered)) {
-    known->second = block_tasks(*blocks, few_);
-  }
-  return known->second;
+std::shared_ptr<const std::vector<BlockTask>> Bounds::tasks_of(const PlanChoices& choices) {
+  const auto make = [&] {
+    const auto lowered = lowered_blocks(choices);
+    const auto* blocks = std::get_if<LoweredBlocks>(&*lowered);
+    return blocks ? block_tasks(*blocks, few_) : std::vector<BlockTask>();
+  };
+  return tasks_.get(key_of(choices), make, std::size<std::vector<BlockTask>>);
 }
 
 Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int64_t microbatch) {
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
   Bytes largest;
   std::vector<double> blocks(setting_.model.blocks.size(), 0);
-  for (const BlockTask& task : tasks_of(choices)) {
+  const auto tasks = tasks_of(choices);
+  for (const BlockTask& task : *tasks) {
     const auto* one = std::get_if<Kernel>(&task.one);
     if (!one) continue;
     Kernel whole = grown(*one, std::get<Kernel>(task.two), microbatch / parts);

@@ -158,7 +158,12 @@ std::unique_ptr<Bounds> Bounds::for_another_thread() const {
 std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> Bounds::lowered_blocks(
     const PlanChoices& choices) {
   const LoweredKey key = key_of(choices);
-  return known_->lowered.get(key, [&] { return newly_lowered(choices, key); });
+  const auto tasks = [](const std::variant<LoweredBlocks, Reasons>& lowered) -> std::size_t {
+    const auto* blocks = std::get_if<LoweredBlocks>(&lowered);
+    return blocks ? 2 * (blocks->one.forward.size() + blocks->one.backward.size()) : 1;
+  };
+  return known_->lowered.get(
+      key, [&] { return newly_lowered(choices, key); }, tasks);
 }
 
 std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& choices,

@@ -87,8 +87,8 @@ class Bounds {
   // micro-batch of the choices, or with any that the batch allows.
   Seconds of_kernels(const PlanChoices& choices);
   Seconds of_any_microbatch(const PlanChoices& choices);
-  // The same with what kernels wait for of rows that go to their experts, by how these are shared
-  // out and where.
+  // The same with what kernels wait for of other devices that share experts, products or the
+  // sequence out, by how they are shared out and where.
   Seconds of_division(const PlanChoices& choices);
   // What one of its kernels uses of a micro-batch at once.
   Bytes largest_kernel(const PlanChoices& choices) { return divided_sample(choices).largest; }
@@ -139,10 +139,10 @@ class Bounds {
     std::map<bool, double> norms;  // over all replicas or not
     std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, double> tied;  // stages, elements
   };
-
-  // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
   // Degrees, and replicas that share experts out; how tensor devices are laid out; place.
   using PricesKey = std::tuple<std::array<std::int64_t, 6>, TensorForm, SharedList<NodeShare>>;
+
+  // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
   // what the largest of them uses.
   struct SampleSeconds {
     double all = 0, layer = 0;
@@ -154,7 +154,8 @@ class Bounds {
   static LoweredKey any_place_key(const PlanChoices& choices);
   const SampleSeconds& sample(Samples& known, const PlanChoices& choices, std::int64_t microbatch);
   Seconds of_kernels(Samples& known, const PlanChoices& choices);
-  const std::vector<BlockTask>& tasks_of(const PlanChoices& choices);
+  // None: refused.
+  std::shared_ptr<const std::vector<BlockTask>> tasks_of(const PlanChoices& choices);
   // Without a place. However experts are shared out.
   SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
   // With this place, and experts shared out in this way.
@@ -162,8 +163,13 @@ class Bounds {
   SampleSeconds sample_of(const std::vector<double>& blocks, std::int64_t microbatch) const;
   Seconds with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const;
   double kernel_s(const Kernel& kernel) const;  // on the first device
-  // Of rows that go to their experts.
+  // Of a transfer of a block in any place, at the least where it takes place.
+  double transfer_s(const Transfer& transfer, const PlanChoices& choices) const;
+  // Of rows that go to their experts, and of what devices transfer that share products or the
+  // sequence out.
   double exchange_s(Transfer transfer, const PlanChoices& choices) const;
+  double tensor_s(const Transfer& transfer, const PlanChoices& choices) const;
+  double context_s(Transfer transfer, const PlanChoices& choices) const;
   // Elements of weights: those that all have part of, and those of experts.
   struct WeightElements {
     std::int64_t common = 0, routed = 0;
@@ -246,18 +252,17 @@ class Bounds {
   double flops_ = 0;                        // of matrix products, of a step
   double peak_ = 0;                         // of a device, in FLOPs per second
   struct KnownBlocks {
-    static constexpr std::size_t kLowered = 200;  // each takes a quarter of a megabyte
+    static constexpr std::size_t kTasks = 100'000;  // a thousand take a third of a megabyte
     SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
-    LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kLowered};
+    LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kTasks};
   };
   std::shared_ptr<KnownBlocks> known_;  // by all threads
   // Of the last blocks that were asked about, whatever they recompute.
   std::optional<BlocksKey> latest_;
   std::vector<OpPlan> latest_ops_;
-  // By degrees, in any place; none: refused.
-  std::map<LoweredKey, std::vector<BlockTask>> tasks_;
-  // By division of work in any place, replicas in a node and micro-batch.
-  std::map<std::tuple<LoweredKey, std::int64_t, std::int64_t>, SampleSeconds> divided_;
+  static constexpr std::size_t kBlockTasks = 40'000;                   // a thousand take a megabyte
+  LatestMemo<LoweredKey, std::vector<BlockTask>> tasks_{kBlockTasks};  // by degrees, in any place
+  std::map<BlocksKey, SampleSeconds> divided_;
   std::map<LoweredKey, Samples> samples_;
   std::map<PricesKey, Prices> prices_;
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;

@@ -40,16 +40,20 @@ class SharedMemo {
   std::map<Key, Entry> entries_;
 };
 
-// The same for what takes much memory: only the latest are kept.
+// The same for what takes much memory: only the latest are kept, of which the weights are no more
+// than `most` together, or one.
 template <class Key, class Value>
 class LatestMemo {
  public:
   explicit LatestMemo(std::size_t most) : most_(most) {}
 
-  template <class Make>
-  std::shared_ptr<const Value> get(const Key& key, Make make) {
+  template <class Make, class Weigh>
+  std::shared_ptr<const Value> get(const Key& key, Make make, Weigh weigh) {
     const std::shared_ptr<Entry> entry = entry_of(key);
-    std::call_once(entry->once, [&] { entry->value = make(); });
+    std::call_once(entry->once, [&] {
+      entry->value = make();
+      add_weight(key, weigh(entry->value));
+    });
     return {entry, &entry->value};
   }
 
@@ -60,21 +64,26 @@ class LatestMemo {
   };
   std::shared_ptr<Entry> entry_of(const Key& key) {
     const std::lock_guard lock(mutex_);
-    const auto [found, added] = entries_.try_emplace(key);
-    if (!added) return found->second;
-    const auto entry = found->second = std::make_shared<Entry>();
-    order_.push_back(key);
-    if (order_.size() > most_) {
-      entries_.erase(order_.front());
+    auto& entry = entries_[key];
+    if (!entry) entry = std::make_shared<Entry>();
+    return entry;
+  }
+  void add_weight(const Key& key, std::size_t weight) {
+    const std::lock_guard lock(mutex_);
+    weight_ += weight;
+    order_.emplace_back(key, weight);
+    while (weight_ > most_ && order_.size() > 1) {
+      entries_.erase(order_.front().first);
+      weight_ -= order_.front().second;
       order_.pop_front();
     }
-    return entry;
   }
 
   const std::size_t most_;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<Entry>> entries_;
-  std::deque<Key> order_;  // in which they were asked for first
+  std::size_t weight_ = 0;                         // of all
+  std::deque<std::pair<Key, std::size_t>> order_;  // in which they were made, with their weights
 };
 
 }  // namespace meshwright
