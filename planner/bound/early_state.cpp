@@ -69,7 +69,10 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
     }
     return seconds;
   };
-  const double common = lane(*all, holds.elements - holds.routed, largest_.common);
+  // Experts that nobody shares out are summed with all others.
+  const std::int64_t largest =
+      std::max(largest_.common, holds.routed > 0 ? std::int64_t{0} : largest_.routed);
+  const double common = lane(*all, holds.elements - holds.routed, largest);
   const double routed =
       sharing ? lane(*sharing, holds.routed, share_of(choices, largest_).routed * choices.pp) : 0;
   return Seconds(std::max({common, routed, ports.most()}) * kRounding);
