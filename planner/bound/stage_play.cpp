@@ -178,9 +178,9 @@ double StagePlay::after_lanes(Stage& stage, const PipelineItem& item, const Chun
     end = std::max(end, until + (item.forward ? prices.left_s[i] : 0));
     if (!item.forward) until += choices_.overlap ? prices.sum_lanes[i] : 0;
   }
-  if (!item.forward && choices_.overlap) {
-    double& summed = stage.gathers_until[0];
-    stage.scattered = summed = std::max(stage.scattered, summed);
+  for (std::size_t i = 0; !item.forward && choices_.overlap && i < 2; ++i) {
+    double& summed = stage.gathers_until[i];
+    stage.scattered[i] = summed = std::max(stage.scattered[i], summed);
   }
   return end;
 }

@@ -86,7 +86,8 @@ class StagePlay {
     double updated = 0, gathered[2] = {};  // the latter by lane
     std::vector<Sync> syncs;
     std::map<std::size_t, Sync> tied;            // by weight
-    double scattered = kNever;                   // when the last sum of every micro-batch is there
+    double scattered[2] = {kNever, kNever};      // when the last sum is there, by lane
+    std::size_t last_lane = 0;                   // of the latest sum
     double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
     double summing = kNever;                     // until when sums over the replicas are under way
     PipelineItem forward;                        // the last one

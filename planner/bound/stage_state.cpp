@@ -100,13 +100,18 @@ StagePlay::Completed StagePlay::complete_buckets(std::size_t number, const Pipel
                     .routed = buckets[next].routed,
                     .price = prices.buckets[next]};
     if (item.last) stage.syncs.push_back(sync);
-    if (sync.routed) continue;
-    completed.summing = std::max(completed.summing, sync.ready) + sync.price.sum.seconds;
-    if (choices_.zero < 2 || !choices_.overlap || !knows_shares()) continue;
+    if (!sync.routed) {
+      completed.summing = std::max(completed.summing, sync.ready) + sync.price.sum.seconds;
+    }
+    const bool shared = repeats_ > (sync.routed ? sharing_ : 1);
+    if (choices_.zero < 2 || !choices_.overlap || !knows_shares() || !shared) continue;
     // What is scattered is added to the own part when the next bucket is complete.
-    completed.held = std::max(completed.held,
-                              stage.scattered + block.backward.compute_s - weight.compute_before_s);
-    stage.scattered = std::max(stage.scattered, sync.ready) + sync.price.sum.seconds;
+    completed.held =
+        std::max(completed.held, stage.scattered[stage.last_lane] + block.backward.compute_s -
+                                     weight.compute_before_s);
+    stage.last_lane = sync.routed ? 1 : 0;
+    double& scattered = stage.scattered[stage.last_lane];
+    scattered = std::max(scattered, sync.ready) + sync.price.sum.seconds;
   }
   return completed;
 }
