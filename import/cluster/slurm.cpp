@@ -185,6 +185,10 @@ SwitchTree parse_switch_tree(std::string_view text, const std::string& source) {
     refuse_twice(hosts, place);
     tree.switches.push_back({words.at("SwitchName"), *level, hosts});
   }
+  if (std::ranges::all_of(tree.switches, [](const auto& one) { return one.hosts.empty(); })) {
+    throw InputError(printable(source) +
+                     ": expected SwitchName=, Level=, Nodes= of switches, found none with nodes");
+  }
   return tree;
 }
 

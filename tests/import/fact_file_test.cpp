@@ -101,6 +101,8 @@ TEST_CASE("a wrong value is told with its line, what was found and what was expe
              Contains("local_memory: expected bytes"));
   CHECK_THAT(refused("switches.txt", "Level=0", "Level=x"),
              Contains("f: line 1: expected SwitchName"));
+  CHECK_THROWS_WITH(read_facts("myfSwitchName=a Level=0 Nodes=h1\n", "f"),
+                    "f: expected SwitchName=, Level=, Nodes= of switches, found none with nodes");
 }
 
 TEST_CASE("spoiled dumps are refused in one line, or make a cluster that can be read") {
