@@ -1,6 +1,7 @@
 #include "simulator/lowering/recompute.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 namespace meshwright {
@@ -12,11 +13,12 @@ bool is_passed_on(const FragmentTask& task) {
   return transfer && is_pair(transfer->kind);
 }
 
-// From the last task to the first, so that what reads a result has been seen before what makes it.
-void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
+// Which tasks are needed, from the last to the first, so that what reads a result has been seen
+// before what makes it. `rerun` has the ops of which some are, and gets those that are found.
+std::vector<bool> needed_tasks(const std::vector<FragmentTask>& tasks, std::size_t buffers,
+                               std::set<std::size_t>& rerun) {
   std::vector<bool> read(buffers, false);
-  std::vector<bool> dropped(tasks.size(), false);
-  std::set<std::size_t> rerun;  // ops
+  std::vector<bool> kept(tasks.size(), false);
   for (std::size_t t = tasks.size(); t-- > 0;) {
     const FragmentTask& task = tasks[t];
     bool needed = !task.recompute || task.needless;
@@ -24,14 +26,27 @@ void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
       needed = writes_operand(task, o) && read[task.operands[o].index()];
     }
     needed = needed || (is_passed_on(task) && rerun.contains(task.op));
-    dropped[t] = !needed;
+    kept[t] = needed;
     if (!needed) continue;
     if (task.recompute) rerun.insert(task.op);
     for (const FragmentBufferId id : task.operands) read[id.index()] = true;
   }
+  return kept;
+}
+
+void drop_tasks(std::vector<FragmentTask>& tasks, std::size_t buffers) {
+  std::set<std::size_t> rerun;
+  std::vector<bool> needed = needed_tasks(tasks, buffers, rerun);
+  // An op may pass something on after its last result is made.
+  const auto is_missed = [&](std::size_t t) {
+    return !needed[t] && is_passed_on(tasks[t]) && rerun.contains(tasks[t].op);
+  };
+  while (std::ranges::any_of(std::views::iota(std::size_t{0}, tasks.size()), is_missed)) {
+    needed = needed_tasks(tasks, buffers, rerun);
+  }
   std::size_t kept = 0;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
-    if (dropped[t]) continue;
+    if (!needed[t]) continue;
     if (kept != t) tasks[kept] = std::move(tasks[t]);
     ++kept;
   }

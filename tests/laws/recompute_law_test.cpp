@@ -27,6 +27,26 @@ TEST_CASE("what is computed again changes no bit of a plan") {
   }
 }
 
+// With a window a device may pass keys on after it has looked at the last that it sees.
+TEST_CASE("attention in a ring with a window changes no bit when it is computed again") {
+  for (const std::int64_t window : {1, 2, 7, 16}) {
+    SmallModel small;
+    small.family = "phi3";
+    small.window = window;
+    small.positions = 24;
+    const Model model = small_model(small);
+    for (const std::string rest :
+         {"cp=4", "cp=4,context=double-ring,inner_ring=2", "dp=2,cp=3,zero=3"}) {
+      const Trained kept = train(model, small_plan(rest + ",microbatch=1", model, 4, 24));
+      for (const std::string recompute : {"selective", "full", "full,rerun_all=true"}) {
+        CAPTURE(window, rest, recompute);
+        const std::string choices = rest + ",microbatch=1,recompute=" + recompute;
+        CHECK(same_bits(kept, train(model, small_plan(choices, model, 4, 24))));
+      }
+    }
+  }
+}
+
 TEST_CASE("any tree of segments changes no bit of a plan") {
   const int count = cases(30, 400);
   for (int i = 0; i < count; ++i) {
