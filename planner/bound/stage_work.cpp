@@ -139,18 +139,18 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
       }
     }
   }
-  Bytes kept, away, most;
+  Bytes kept, most;
   std::vector<std::int64_t> in_flight(kinds_.size(), 0);
   for (const PipelineItem& item : items.stages[number]) {
     if (item.receives) continue;
     const std::size_t kind = kind_of_[static_cast<std::size_t>(item.chunk)];
     const ChunkWork& work = kinds_[kind];
     in_flight[kind] += item.forward ? 1 : -1;
-    if (!item.forward) kept -= work.kept, away -= work.away;
+    if (!item.forward) kept -= work.kept;
+    // Copies to the host may be far behind, but none comes back before all of its entry are there.
+    if (!item.forward) stage.away = std::max(stage.away, work.away);
     stage.activations.raise(item.forward ? work.forward_peak : work.backward_peak, kept);
-    // What was computed last may not be there yet.
-    stage.away = std::max(stage.away, away);
-    if (item.forward) kept += work.kept, away += work.away;
+    if (item.forward) kept += work.kept;
     if (kept <= most) continue;
     most = kept;
     stage.in_flight = in_flight;

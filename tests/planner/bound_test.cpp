@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <ranges>
 
 #include "planner/bound/plan_bound.h"
 #include "simulator/choices/tensor_form.h"
@@ -101,6 +102,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     plain.recompute = tight.forced_drops(choices);
     CHECK(tight.of_any_state(plain) <= report.step);
     CHECK(bound.bytes <= needed);
+    const auto host_peaks = report.devices | std::views::transform(&DeviceReport::host_peak);
+    CHECK(bound.host_bytes <= std::ranges::max(host_peaks));
     CHECK(bounds.state_of(choices) <= needed);
     CHECK(bounds.largest_operand(choices) <= needed);
   }
