@@ -22,10 +22,10 @@ namespace meshwright {
 namespace {
 
 const std::filesystem::path kData = MESHWRIGHT_DATA;
-// How far the pick may be from the best, and how many plans it may take to get there. Where it is
-// slower than a published layout for all that, the search goes on.
+// How far the pick may be from the best, and how many plans it may take to get there. Where it
+// falls short of a published layout for all that, the search goes on.
 constexpr double kGap = 0.05;
-constexpr std::size_t kMostSimulated = 20, kMostWhereSlower = 100;
+constexpr std::size_t kMostSimulated = 20, kMostWhereShort = 100;
 
 struct Asked {
   PublishedRun run;
@@ -67,10 +67,11 @@ std::optional<Row> simulate_published(const Asked& asked, const Setting& setting
   return row;
 }
 
-bool is_slower(const Picked& picked) {
+// Whether a published layout is better than the pick, or fits where nothing was picked.
+bool falls_short(const Picked& picked) {
+  const auto& plans = picked.result.plans;
   return std::ranges::any_of(picked.rows, [&](const Row& row) {
-    return row.published_fits && !picked.result.plans.empty() &&
-           picked.result.plans.front().report.step > row.published.step;
+    return row.published_fits && (plans.empty() || plans.front().report.step > row.published.step);
   });
 }
 
@@ -89,9 +90,9 @@ Picked ask(const std::vector<Asked>& group, const Fits& fits) {
     if (auto row = simulate_published(asked, setting)) picked.rows.push_back(std::move(*row));
   }
   picked.result = search(question, setting);
-  if (is_slower(picked)) {
+  if (falls_short(picked)) {
     question.gap = 0;
-    question.most_simulated = kMostWhereSlower;
+    question.most_simulated = kMostWhereShort;
     picked.result = search(question, setting);
   }
   return picked;
