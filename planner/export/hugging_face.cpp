@@ -12,7 +12,7 @@
 namespace meshwright {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kLayerClasses = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kLayerClasses = {{
     {"gpt2", "GPT2Block"},
     {"gpt_neox", "GPTNeoXLayer"},
     {"opt", "OPTDecoderLayer"},
@@ -23,11 +23,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kLayerCl
     {"qwen3", "Qwen3DecoderLayer"},
     {"gemma", "GemmaDecoderLayer"},
     {"phi3", "Phi3DecoderLayer"},
+    {"olmo2", "Olmo2DecoderLayer"},
+    {"granite", "GraniteDecoderLayer"},
+    {"seed_oss", "SeedOssDecoderLayer"},
+    {"glm4", "Glm4DecoderLayer"},
     {"mixtral", "MixtralDecoderLayer"},
     {"qwen2_moe", "Qwen2MoeDecoderLayer"},
     {"qwen3_moe", "Qwen3MoeDecoderLayer"},
     {"deepseek_v2", "DeepseekV2DecoderLayer"},
     {"deepseek_v3", "DeepseekV3DecoderLayer"},
+    {"glm4_moe", "Glm4MoeDecoderLayer"},
 }};
 
 constexpr std::array<std::string_view, 8> kCutFamilies = {

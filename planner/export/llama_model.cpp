@@ -11,7 +11,7 @@ void check_llama_layers(Refusals& refusals, const DecoderSpec& model, const Expo
   };
   refuse_if(!model.has_head, "no head");
   refuse_if(model.latent.has_value(), "latent attention");
-  refuse_if(model.parallel_residual || !model.norm_first || !model.final_norm,
+  refuse_if(model.parallel_residual || model.norms != NormPlace::First || !model.final_norm,
             "another order of norms and sums");
   refuse_if(model.norm != OpKind::RmsNorm || model.norm_attributes.gain_plus_one, "other norms");
   refuse_if(!std::holds_alternative<RopeAttributes>(model.positions),
@@ -20,6 +20,8 @@ void check_llama_layers(Refusals& refusals, const DecoderSpec& model, const Expo
   refuse_if(model.qkv_bias || model.output_bias || model.ffn_bias, "biases");
   refuse_if(model.embedding_norm || model.embedding_scale || model.embedding_width != model.hidden,
             "a changed embedding");
+  refuse_if(has_scales(model), "scales of sums, scores or logits");
+  refuse_if(model.qk_norm == QkNorm::AllHeads, "norms of all queries together");
   refuse_if(model.attention_dropout + model.residual_dropout + model.embedding_dropout > 0,
             "dropout");
   refuse_if(model.window && *model.window < setting.batch.sequence, "a window");
@@ -36,7 +38,7 @@ void check_llama_model(Refusals& refusals, const DecoderSpec& model, const Expor
   };
   check_llama_layers(refusals, model, setting, kReason);
   refuse_if(model.experts.has_value(), "experts");
-  refuse_if(model.qk_norm, "norms of queries and keys");
+  refuse_if(model.qk_norm != QkNorm::None, "norms of queries and keys");
   refuse_if(model.heads * model.head_size != model.hidden,
             fmt::format("heads of {} entries", model.head_size));
 }

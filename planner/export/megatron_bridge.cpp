@@ -77,7 +77,7 @@ std::string bridge_model(const Export& what) {
   fields.set("bias_activation_fusion", model.gated || model.function == Function::GeluTanh);
   fields.set("add_bias_linear", model.output_bias);
   fields.set("add_qkv_bias", model.qkv_bias);
-  fields.set("qk_layernorm", model.qk_norm);
+  fields.set("qk_layernorm", model.qk_norm != QkNorm::None);
   fields.set("share_embeddings_and_output_weights", model.tied);
   fields.set("attention_dropout", number_text(model.attention_dropout));
   fields.set("hidden_dropout", number_text(model.residual_dropout));

@@ -97,7 +97,7 @@ std::vector<std::string> model_options(const Export& what) {
   options.flag_if(model.function == Function::Gelu, "--no-bias-gelu-fusion");
   options.flag_if(!model.output_bias, "--disable-bias-linear");
   options.flag_if(model.qkv_bias && !model.output_bias, "--add-qkv-bias");
-  options.flag_if(model.qk_norm, "--qk-layernorm");
+  options.flag_if(model.qk_norm != QkNorm::None, "--qk-layernorm");
   options.flag_if(!model.tied, "--untie-embeddings-and-output-weights");
   options.value("--attention-dropout", model.attention_dropout);
   options.value("--hidden-dropout", model.residual_dropout);

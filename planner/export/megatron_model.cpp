@@ -141,11 +141,17 @@ void check_megatron_model(Refusals& refusals, const DecoderSpec& model,
   if (model.parallel_residual) {
     refuse_model(refusals, "attention beside feed-forward", "its layers have them in a row");
   }
-  if (!model.norm_first || !model.final_norm) {
+  if (model.norms != NormPlace::First || !model.final_norm) {
     refuse_model(refusals, "norms after layers", "its layers have norms first, and one at the end");
   }
   if (model.embedding_norm || model.embedding_scale || model.embedding_width != model.hidden) {
     refuse_model(refusals, "a changed embedding", "its layers read the embedding as it is");
+  }
+  if (has_scales(model)) {
+    refuse_model(refusals, "scales of sums, scores or logits", "its layers add what they find");
+  }
+  if (model.qk_norm == QkNorm::AllHeads) {
+    refuse_model(refusals, "norms of all queries together", "it has one for each head");
   }
   if (model.norm_attributes.gain_plus_one) {
     refuse_model(refusals, "gains that are offsets from 1",

@@ -60,7 +60,7 @@ std::string llama_model_text(const Export& what) {
       number_text(rope.theta), rope_scaling_text(rope), python_text(model.tied));
 }
 
-bool is_qwen3(const DecoderSpec& model) { return model.qk_norm; }
+bool is_qwen3(const DecoderSpec& model) { return model.qk_norm != QkNorm::None; }
 
 // Its norms have one epsilon, which is no argument of what builds layers.
 constexpr double kQwen3Epsilon = 1e-6;

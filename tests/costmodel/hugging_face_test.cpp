@@ -1,5 +1,7 @@
 #include "costmodel/model/import/hugging_face.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -79,12 +81,124 @@ TEST_CASE("of a multimodal file the text model is read, with its class's default
         std::vector<std::string>{"only the text model is counted: the file's text_config"});
 }
 
+// Transformers 5 writes one object of what transformers 4 wrote side by side.
+TEST_CASE("how positions turn is read as either version of transformers writes it") {
+  const auto graph = [](const std::string& config) {
+    return read_hugging_face(JsonInput::parse(config, "c.json"), "model");
+  };
+  const std::string scaling =
+      R"("rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+         "original_max_position_embeddings": 64)";
+  const OpGraph before = graph(llama(R"(, "rope_theta": 5e5, "rope_scaling": {)" + scaling + "}"));
+  CHECK(graph(llama(R"(, "rope_parameters": {"rope_theta": 5e5, )" + scaling + "}")) == before);
+  CHECK_FALSE(graph(llama(R"(, "rope_parameters": {"rope_theta": 4e5, )" + scaling + "}")) ==
+              before);
+  CHECK_FALSE(graph(llama()) == before);
+
+  const auto neox = [](const std::string& more) {
+    return R"({"model_type": "gpt_neox", "vocab_size": 11, "hidden_size": 24,
+               "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2, )" +
+           more + "}";
+  };
+  CHECK(graph(neox(R"("rope_parameters": {"rope_type": "default", "rope_theta": 5e5,
+                      "partial_rotary_factor": 0.5})")) ==
+        graph(neox(R"("rotary_emb_base": 5e5, "rotary_pct": 0.5)")));
+}
+
+// Published counts; the sums say what of.
+TEST_CASE("families whose layers are not llama's are counted to the last weight") {
+  const auto sizes = [](const char* family, std::int64_t vocabulary, std::int64_t hidden,
+                        std::int64_t ffn, std::int64_t layers, std::int64_t heads,
+                        std::int64_t kv_heads, const std::string& more) {
+    return parameters(fmt::format(
+        R"({{"model_type": "{}", "vocab_size": {}, "hidden_size": {}, "intermediate_size": {},
+             "num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {}{}}})",
+        family, vocabulary, hidden, ffn, layers, heads, kv_heads, more));
+  };
+  // OLMo-2-1124-7B: two norms of a layer, and one each of all queries and of all keys.
+  CHECK(sizes("olmo2", 100352, 4096, 11008, 32, 32, 32, "") ==
+        2ll * 100352 * 4096 + 32ll * (4 * 4096 * 4096 + 3 * 4096 * 11008 + 4 * 4096) + 4096);
+  CHECK(sizes("olmo2", 100352, 4096, 11008, 32, 32, 32, "") == 7'298'617'344);
+  // GLM-4-9B-0414: four norms of a layer, biases of queries, keys and values.
+  CHECK(sizes("glm4", 151552, 4096, 13696, 40, 32, 2, R"(, "head_dim": 128)") ==
+        2ll * 151552 * 4096 +
+            40ll *
+                (2 * 4096 * 4096 + 2 * 256 * 4096 + 4096 + 2 * 256 + 3 * 4096 * 13696 + 4 * 4096) +
+            4096);
+  CHECK(sizes("glm4", 151552, 4096, 13696, 40, 32, 2, R"(, "head_dim": 128)") == 9'400'279'040);
+  CHECK(sizes("seed_oss", 155136, 5120, 27648, 64, 80, 8, R"(, "head_dim": 128)") ==
+        36'151'104'512);
+  // granite-3.1-8b: its multipliers are no weights.
+  CHECK(sizes("granite", 49155, 4096, 12800, 40, 32, 8,
+              R"(, "tie_word_embeddings": true, "embedding_multiplier": 12,
+                  "residual_multiplier": 0.22, "attention_multiplier": 0.0078125,
+                  "logits_scaling": 16)") == 8'170'848'256);
+  // GLM-4.5-Air: 45 layers of 128 experts, a shared one and a router, and a dense layer. Its file
+  // counts 128 numbers a router more, which correct its choices and are not trained.
+  CHECK(sizes("glm4_moe", 151552, 4096, 10944, 46, 96, 8,
+              R"(, "head_dim": 128, "attention_bias": true, "n_routed_experts": 128,
+                  "num_experts_per_tok": 8, "moe_intermediate_size": 1408, "n_shared_experts": 1,
+                  "first_k_dense_replace": 1)") == 106'852'251'264 - 45 * 128);
+}
+
+TEST_CASE("norms and scales stand where the family has them") {
+  const auto ops = [](const std::string& family, const std::string& more) {
+    std::string names;
+    const OpGraph graph =
+        read_hugging_face(JsonInput::parse(R"({"model_type": ")" + family +
+                                               R"(", "vocab_size": 11, "hidden_size": 24,
+            "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
+            "num_key_value_heads": 2)" + more + "}",
+                                           "c.json"),
+                          "model");
+    for (const GraphOp& op : graph.ops) {
+      const std::string layer = "layers.0.";
+      if (op.name.starts_with(layer)) names += op.name.substr(layer.size()) + " ";
+      if (op.kind == OpKind::Scale && !op.name.starts_with(layer)) names += op.name + " ";
+    }
+    return names;
+  };
+  CHECK(ops("olmo2", "") ==
+        "attention.q attention.k attention.v attention.q_norm attention.k_norm attention.q_rope "
+        "attention.k_rope attention.core attention.output attention.norm attention.add "
+        "ffn.up ffn.gate ffn.activation ffn.down ffn.norm ffn.add ");
+  CHECK(ops("glm4", R"(, "head_dim": 6)") ==
+        "attention.norm attention.q attention.k attention.v attention.q_rope attention.k_rope "
+        "attention.core attention.output attention.end_norm attention.add "
+        "ffn.norm ffn.up ffn.gate ffn.activation ffn.down ffn.end_norm ffn.add ");
+  CHECK(ops("granite", R"(, "embedding_multiplier": 12, "residual_multiplier": 0.5,
+                            "logits_scaling": 16)") ==
+        "embedding.scale attention.norm attention.q attention.k attention.v attention.q_rope "
+        "attention.k_rope attention.core attention.output attention.scale attention.add "
+        "ffn.norm ffn.up ffn.gate ffn.activation ffn.down ffn.scale ffn.add head.scale ");
+  check_config_refused(R"({"model_type": "granite", "vocab_size": 11, "hidden_size": 24,
+                    "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
+                    "residual_multiplier": 0})",
+                       "c.json: residual_multiplier: expected a number above 0, found 0");
+}
+
+TEST_CASE("a family by another name is the same") {
+  const auto graph = [](const std::string& family) {
+    return read_hugging_face(
+        JsonInput::parse(R"({"model_type": ")" + family +
+                             R"(", "architectures": ["DeepseekV3ForCausalLM"], "vocab_size": 11,
+             "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "kv_lora_rank": 6, "qk_nope_head_dim": 4,
+             "qk_rope_head_dim": 2, "v_head_dim": 4, "n_routed_experts": 8,
+             "num_experts_per_tok": 2, "moe_intermediate_size": 8, "first_k_dense_replace": 1})",
+                         "c.json"),
+        "model");
+  };
+  CHECK(graph("kimi_k2") == graph("deepseek_v3"));
+}
+
 TEST_CASE("an unknown family, a missing or a contradictory field is named") {
   check_config_refused(
       R"({"model_type": "mamba"})",
       "c.json: model_type: expected a supported family (gpt2, gpt_neox, opt, bloom, "
-      "llama, mistral, qwen2, qwen3, gemma, phi3, mixtral, qwen2_moe, qwen3_moe, "
-      "deepseek_v2, deepseek_v3, bert, roberta, vit, t5), found \"mamba\"");
+      "llama, mistral, qwen2, qwen3, gemma, phi3, olmo2, granite, seed_oss, glm4, mixtral, "
+      "qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, glm4_moe, bert, roberta, vit, t5), "
+      "found \"mamba\"");
   check_config_refused("{}", "c.json: the field \"model_type\" is missing");
   check_config_refused("[]", "c.json: expected an object, found a list of 0 elements");
   check_config_refused(R"({"model_type": "gpt2", "vocab_size": 10})",

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "tests/bad_files.h"
 #include "tests/export/export_bench.h"
 #include "tests/test_scale.h"
 
@@ -324,6 +325,35 @@ TEST_CASE("models that a target cannot build are refused") {
   CHECK(fields("llama3-8b", "nanotron").contains("model"));    // theta 500000
   CHECK_FALSE(fields("qwen3-8b", "megatron-lm").contains("model"));
   CHECK_FALSE(fields("gemma-7b", "deepspeed").contains("model"));
+}
+
+// Layers of llama's sizes, but with norms or scales elsewhere: written as llama's they would train
+// another model.
+TEST_CASE(
+    "layers that only look like a target's are refused; libraries build them by their class") {
+  const TemporaryFolder folder;
+  for (const char* family : {"olmo2", "glm4", "granite"}) {
+    const auto file =
+        folder.write("config.json",
+                     fmt::format(R"({{"model_type": "{}", "vocab_size": 32000, "hidden_size": 4096,
+                         "intermediate_size": 11008, "num_hidden_layers": 32,
+                         "num_attention_heads": 32, "num_key_value_heads": 32,
+                         "residual_multiplier": 0.22, "attention_multiplier": 0.0078125}})",
+                                 family));
+    const ExportBench bench(file.string(), "h100");
+    for (const char* name : {"megatron-lm", "megatron-bridge", "torchtitan", "nanotron"}) {
+      CAPTURE(family, name);
+      const ExportTarget& target = target_named(name);
+      CHECK(refused_fields(target, defaults_of(target, Precision::BF16), bench.setting)
+                .contains("model"));
+    }
+    for (const char* name : {"deepspeed", "accelerate"}) {
+      CAPTURE(family, name);
+      const ExportTarget& target = target_named(name);
+      CHECK_FALSE(refused_fields(target, defaults_of(target, Precision::BF16), bench.setting)
+                      .contains("model"));
+    }
+  }
 }
 
 TEST_CASE("what a short form leaves out is what the target does") {

@@ -12,9 +12,10 @@
 
 namespace meshwright {
 
-inline constexpr std::array<const char*, 15> kSmallFamilies = {
-    "gpt2", "llama", "mistral",     "qwen2",       "qwen3",   "gemma",     "phi3",     "gpt_neox",
-    "opt",  "bloom", "deepseek_v2", "deepseek_v3", "mixtral", "qwen2_moe", "qwen3_moe"};
+inline constexpr std::array<const char*, 20> kSmallFamilies = {
+    "gpt2",      "llama", "mistral", "qwen2",       "qwen3",       "gemma",   "phi3",
+    "gpt_neox",  "opt",   "bloom",   "deepseek_v2", "deepseek_v3", "mixtral", "qwen2_moe",
+    "qwen3_moe", "olmo2", "granite", "seed_oss",    "glm4",        "glm4_moe"};
 
 // A tiny model of any decoder family; a family ignores what it does not have.
 struct SmallModel {
@@ -87,6 +88,10 @@ inline std::string config_of(const SmallModel& model) {
   }
   if (model.family.starts_with("deepseek")) text += latent_fields(model);
   if (has_experts(model.family)) text += expert_fields(model);
+  if (model.family == "granite") {
+    text += R"(, "embedding_multiplier": 1.5, "residual_multiplier": 0.5, "logits_scaling": 3,)"
+            R"( "attention_multiplier": 0.4)";
+  }
   if (opt) {
     text += fmt::format(R"(, "do_layer_norm_before": {}, "word_embed_proj_dim": {})",
                         model.norm_first, model.width);
@@ -96,8 +101,8 @@ inline std::string config_of(const SmallModel& model) {
              R"(, "intermediate_size": {0}, "ffn_dim": {0}, "n_inner": {0}, "vocab_size": {1},)"
              R"( "max_position_embeddings": {2}, "embd_pdrop": {3}, "attn_pdrop": {3},)"
              R"( "resid_pdrop": {3}, "hidden_dropout": {3}, "attention_dropout": {3},)"
-             R"( "dropout": {3}, "tie_word_embeddings": {4}, "attention_bias": {5},)"
-             R"( "mlp_bias": {5}, "rotary_pct": {6}, "partial_rotary_factor": {6},)"
+             R"( "residual_dropout": {3}, "dropout": {3}, "tie_word_embeddings": {4}, "attention_bias": {5},)"
+             R"( "mlp_bias": {5}, "use_qk_norm": {5}, "rotary_pct": {6}, "partial_rotary_factor": {6},)"
              R"( "use_parallel_residual": {7}}})",
              model.ffn, model.vocabulary, model.positions, model.dropout, model.tied, model.bias,
              model.rotated, model.parallel);

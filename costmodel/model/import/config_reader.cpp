@@ -74,12 +74,6 @@ double ConfigReader::probability_or(std::string_view key, double otherwise) cons
   return p;
 }
 
-double ConfigReader::share_or(std::string_view key, double otherwise) const {
-  const double share = number_or(key, otherwise);
-  if (!(share >= 0 && share <= 1)) config_.at(key).fail_expected("a number from 0 to 1");
-  return share;
-}
-
 std::string ConfigReader::text_or(std::string_view key, std::string otherwise) const {
   return config_.value_or<std::string>(key, std::move(otherwise));
 }

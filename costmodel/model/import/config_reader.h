@@ -33,7 +33,6 @@ class ConfigReader {
   bool flag_or(std::string_view key, bool otherwise) const;
   double number_or(std::string_view key, double otherwise) const;
   double probability_or(std::string_view key, double otherwise) const;
-  double share_or(std::string_view key, double otherwise) const;
   std::string text_or(std::string_view key, std::string otherwise) const;
   Function function_or(std::string_view key, std::string otherwise) const;
 

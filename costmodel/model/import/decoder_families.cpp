@@ -9,7 +9,7 @@ namespace meshwright {
 namespace {
 
 using Reader = DecoderSpec (*)(const ConfigReader&);
-constexpr std::array<std::pair<std::string_view, Reader>, 15> kFamilies = {{
+constexpr std::array<std::pair<std::string_view, Reader>, 21> kFamilies = {{
     {"gpt2", read_gpt2},
     {"gpt_neox", read_gpt_neox},
     {"opt", read_opt},
@@ -20,11 +20,17 @@ constexpr std::array<std::pair<std::string_view, Reader>, 15> kFamilies = {{
     {"qwen3", read_qwen3},
     {"gemma", read_gemma},
     {"phi3", read_phi3},
+    {"olmo2", read_olmo2},
+    {"granite", read_granite},
+    {"seed_oss", read_seed_oss},
+    {"glm4", read_glm4},
     {"mixtral", read_mixtral},
     {"qwen2_moe", read_qwen2_moe},
     {"qwen3_moe", read_qwen3_moe},
     {"deepseek_v2", read_deepseek_v2},
     {"deepseek_v3", read_deepseek_v3},
+    {"kimi_k2", read_deepseek_v3},  // by its own name the same class
+    {"glm4_moe", read_glm4_moe},
 }};
 
 }  // namespace
@@ -48,10 +54,6 @@ std::int64_t divided_head_size(const ConfigReader& config, const DecoderSpec& sp
       spec.hidden % spec.heads == 0, heads_key,
       fmt::format("{} entries cannot be divided among {} heads", spec.hidden, spec.heads));
   return spec.hidden / spec.heads;
-}
-
-std::int64_t rotated_part(const DecoderSpec& spec, double share) {
-  return static_cast<std::int64_t>(static_cast<double>(spec.head_size) * share);
 }
 
 std::optional<DecoderSpec> read_decoder_spec(const std::string& family,

@@ -16,7 +16,6 @@ void read_class(DecoderSpec& spec, const ConfigReader& config, std::string_view 
 void check_heads(const ConfigReader& config, const DecoderSpec& spec, std::string_view heads_key);
 std::int64_t divided_head_size(const ConfigReader& config, const DecoderSpec& spec,
                                std::string_view heads_key);
-std::int64_t rotated_part(const DecoderSpec& spec, double share);
 
 // What differs among the families that descend from llama.
 struct LlamaDefaults {
@@ -40,8 +39,11 @@ DecoderSpec read_qwen3(const ConfigReader& config);
 DecoderSpec read_gemma(const ConfigReader& config);
 DecoderSpec read_phi3(const ConfigReader& config);
 
-// How much YaRN sharpens attention over positions that were stretched.
-double yarn_scale(double factor, double share);
+// llama_variants.cpp
+DecoderSpec read_olmo2(const ConfigReader& config);
+DecoderSpec read_granite(const ConfigReader& config);
+DecoderSpec read_seed_oss(const ConfigReader& config);
+DecoderSpec read_glm4(const ConfigReader& config);
 
 // expert_families.cpp
 DecoderSpec read_mixtral(const ConfigReader& config);
@@ -49,6 +51,7 @@ DecoderSpec read_qwen2_moe(const ConfigReader& config);
 DecoderSpec read_qwen3_moe(const ConfigReader& config);
 DecoderSpec read_deepseek_v2(const ConfigReader& config);
 DecoderSpec read_deepseek_v3(const ConfigReader& config);
+DecoderSpec read_glm4_moe(const ConfigReader& config);
 
 // gpt_families.cpp
 DecoderSpec read_gpt2(const ConfigReader& config);

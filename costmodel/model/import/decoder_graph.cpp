@@ -58,8 +58,7 @@ class DecoderGraph {
                  {hidden_}, false);
     }
     if (spec_.embedding_scale) {
-      x = graph_.elementwise(OpKind::Scale, "embedding.scale", x,
-                             ScaleAttributes{*spec_.embedding_scale});
+      x = scaled("embedding.scale", x, *spec_.embedding_scale);
     }
     if (const auto* learned = std::get_if<LearnedPositions>(&spec_.positions)) {
       graph_.limit_sequence(learned->rows - learned->reserved);
@@ -83,28 +82,49 @@ class DecoderGraph {
   TensorId add_layer(TensorId x, std::int64_t like) {
     const bool sparse = !spec_.sparse.empty() && spec_.sparse[static_cast<std::size_t>(like)];
     const auto feed_forward = [&](TensorId in) { return sparse ? experts(in) : mlp(in); };
-    const auto norm_attention = [&](TensorId in) {
-      return norm(ops_ + "attention.norm", in, weights_ + names_.attention_norm, {hidden_});
-    };
-    const auto norm_ffn = [&](TensorId in) {
-      return norm(ops_ + "ffn.norm", in, weights_ + names_.ffn_norm, {hidden_});
-    };
     if (spec_.parallel_residual) {
       const TensorId attended = attention(norm_attention(x));
       const TensorId both = graph_.add(ops_ + "ffn.join", feed_forward(norm_ffn(x)), attended);
       return graph_.add(ops_ + "ffn.add", both, x);
     }
-    if (spec_.norm_first) {
-      x = graph_.add(ops_ + "attention.add", attention(norm_attention(x)), x);
-      return graph_.add(ops_ + "ffn.add", feed_forward(norm_ffn(x)), x);
+    const bool first = spec_.norms == NormPlace::First || spec_.norms == NormPlace::Around;
+    const TensorId attended = attention(first ? norm_attention(x) : x);
+    x = add_branch("attention.", attended, x, names_.attention_norm, names_.attention_end_norm);
+    const TensorId fed = feed_forward(first ? norm_ffn(x) : x);
+    return add_branch("ffn.", fed, x, names_.ffn_norm, names_.ffn_end_norm);
+  }
+
+  TensorId norm_attention(TensorId x) {
+    return norm(ops_ + "attention.norm", x, weights_ + names_.attention_norm, {hidden_});
+  }
+
+  TensorId norm_ffn(TensorId x) {
+    return norm(ops_ + "ffn.norm", x, weights_ + names_.ffn_norm, {hidden_});
+  }
+
+  // What attention or feed-forward found out, added to what they read.
+  TensorId add_branch(const std::string& ops, TensorId found, TensorId x, const std::string& weight,
+                      const std::string& end_weight) {
+    const std::string name = ops_ + ops;
+    if (spec_.norms == NormPlace::Last)
+      found = norm(name + "norm", found, weights_ + weight, {hidden_});
+    if (spec_.norms == NormPlace::Around) {
+      found = norm(name + "end_norm", found, weights_ + end_weight, {hidden_});
     }
-    x = norm_attention(graph_.add(ops_ + "attention.add", attention(x), x));
-    return norm_ffn(graph_.add(ops_ + "ffn.add", feed_forward(x), x));
+    if (spec_.branch_scale) found = scaled(name + "scale", found, *spec_.branch_scale);
+    const TensorId sum = graph_.add(name + "add", found, x);
+    return spec_.norms == NormPlace::AfterSum
+               ? norm(name + "norm", sum, weights_ + weight, {hidden_})
+               : sum;
+  }
+
+  TensorId scaled(const std::string& name, TensorId x, double factor) {
+    return graph_.elementwise(OpKind::Scale, name, x, ScaleAttributes{factor});
   }
 
   TensorId attention(TensorId x) {
     TensorId q, k, v;
-    double scale = 1 / std::sqrt(static_cast<double>(spec_.head_size));
+    double scale = spec_.score_scale.value_or(1 / std::sqrt(static_cast<double>(spec_.head_size)));
     DimId value_size = head_size_;
     if (spec_.latent) {
       std::tie(q, k, v) = latent_qkv(x);
@@ -134,9 +154,12 @@ class DecoderGraph {
     auto [q, k, v] = spec_.qkv_form == QkvForm::ThreeFirst || spec_.qkv_form == QkvForm::HeadsFirst
                          ? fused_qkv(x)
                          : separate_qkv(x);
-    if (spec_.qk_norm) {
-      q = norm(ops_ + "attention.q_norm", q, weights_ + names_.q_norm, {head_size_});
-      k = norm(ops_ + "attention.k_norm", k, weights_ + names_.k_norm, {head_size_});
+    if (spec_.qk_norm != QkNorm::None) {
+      const bool all = spec_.qk_norm == QkNorm::AllHeads;
+      q = norm(ops_ + "attention.q_norm", q, weights_ + names_.q_norm,
+               all ? joined(query_heads_, {head_size_}) : Dims{head_size_});
+      k = norm(ops_ + "attention.k_norm", k, weights_ + names_.k_norm,
+               all ? joined(heads_, {head_size_}) : Dims{head_size_});
     }
     if (const auto* rope = std::get_if<RopeAttributes>(&spec_.positions)) {
       q = graph_.elementwise(OpKind::Rope, ops_ + "attention.q_rope", q, *rope);
@@ -330,8 +353,9 @@ class DecoderGraph {
       head_ = spec_.tied ? table_
                          : graph_.weight(names_.head + ".weight", {vocabulary, embedding_width_});
     }
-    const TensorId logits =
+    TensorId logits =
         graph_.linear(ops + "logits", x, {head_, std::nullopt}, joined(tokens_, {vocabulary}));
+    if (spec_.logit_scale) logits = scaled(ops + "scale", logits, *spec_.logit_scale);
     const TensorId labels = graph_.input(shifted("labels", further), tokens_, Element::Index);
     graph_.op(OpKind::CrossEntropy, ops + "loss", {logits, labels}, {}, {}, std::move(share));
   }

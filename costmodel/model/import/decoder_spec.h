@@ -15,8 +15,9 @@ namespace meshwright {
 // How a decoder-only family names its weights, below the prefix of the class.
 struct DecoderNames {
   std::string embedding, embedding_norm, positions, project_in, project_out;
-  std::string layers;  // "layers" of "layers.3.self_attn.q_proj.weight"
-  std::string attention_norm, ffn_norm;
+  std::string layers;                            // "layers" of "layers.3.self_attn.q_proj.weight"
+  std::string attention_norm, ffn_norm;          // before them, or the only ones
+  std::string attention_end_norm, ffn_end_norm;  // after them, where there are two
   std::string qkv, q, k, v, q_norm, k_norm, output;
   std::string gate, up, down;
   std::string router, experts, shared_experts, shared_gate;
@@ -29,6 +30,20 @@ enum class QkvForm {
   ThreeFirst,    // one weight for all, laid out (3, heads, size)
   HeadsFirst,    // one weight for all, laid out (heads, 3, size)
   Concatenated,  // one stored weight: all queries, then keys, then values
+};
+
+// Where the norms of attention and feed-forward stand, f being either of them.
+enum class NormPlace {
+  First,     // x + f(norm(x))
+  AfterSum,  // norm(x + f(x))
+  Last,      // x + norm(f(x))
+  Around,    // x + norm(f(norm(x)))
+};
+
+enum class QkNorm {
+  None,
+  EachHead,
+  AllHeads,  // of a token together
 };
 
 struct LearnedPositions {
@@ -65,18 +80,21 @@ struct DecoderSpec {
   Positions positions;
   bool embedding_norm = false;
   std::optional<double> embedding_scale;
+  // Of what attention and feed-forward add, of logits, and of scores instead of 1 /
+  // sqrt(head_size).
+  std::optional<double> branch_scale, logit_scale, score_scale;
   double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
 
   OpKind norm = OpKind::LayerNorm;
   NormAttributes norm_attributes;
-  bool norm_first = true;  // before attention and feed-forward, not after them
+  NormPlace norms = NormPlace::First;
   bool final_norm = true;
   bool parallel_residual = false;  // attention and feed-forward read the same input
 
   bool input_major = false;  // weights are stored [in, out]
   QkvForm qkv_form = QkvForm::Separate;
   bool qkv_bias = false, output_bias = false, ffn_bias = false;
-  bool qk_norm = false;
+  QkNorm qk_norm = QkNorm::None;
   std::optional<std::int64_t> window;
   std::optional<LatentSpec> latent;
 
@@ -92,6 +110,11 @@ struct DecoderSpec {
   std::int64_t further_tokens = 0;
   double further_factor = 1;
 };
+
+// Whether anything but the embedding is scaled.
+inline bool has_scales(const DecoderSpec& spec) {
+  return spec.branch_scale || spec.logit_scale || spec.score_scale;
+}
 
 // The families whose graph is that of DecoderSpec. None: not such a family.
 std::optional<DecoderSpec> read_decoder_spec(const std::string& family, const ConfigReader& config);

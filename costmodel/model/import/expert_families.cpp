@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "costmodel/model/import/decoder_families.h"
+#include "costmodel/model/import/rope_config.h"
 
 namespace meshwright {
 namespace {
@@ -58,7 +59,7 @@ std::vector<bool> qwen_sparse_layers(const ConfigReader& config, std::int64_t la
 // Attention over positions that YaRN stretched is sharpened in the scores, not in q and k.
 double score_factor(const ConfigReader& config, const RopeAttributes& rope) {
   if (rope.scaling != "yarn") return 1;
-  const auto share = config.json().at("rope_scaling").find("mscale_all_dim");
+  const auto share = find_rope_scaling(config)->find("mscale_all_dim");
   const double scale = yarn_scale(rope.factor, share ? share->as<double>() : 0);
   return scale * scale;
 }
@@ -78,6 +79,67 @@ LatentSpec read_latent(const ConfigReader& config) {
   return latent;
 }
 
+// What the classes that route as DeepSeek does have if a file says nothing.
+struct RoutedDefaults {
+  std::int64_t experts, choices, width, shared, groups, chosen_groups, dense;
+  bool sigmoid, renormalize;
+  double factor;
+};
+
+void read_routed(const ConfigReader& config, DecoderSpec& spec, const RoutedDefaults& defaults) {
+  ExpertsSpec experts;
+  experts.experts = config.size("n_routed_experts", defaults.experts);
+  experts.choices = config.size("num_experts_per_tok", defaults.choices);
+  experts.width = config.size("moe_intermediate_size", defaults.width);
+  // All shared experts are one wide feed-forward.
+  const std::int64_t shared = config.count_or("n_shared_experts", defaults.shared);
+  if (shared > 0) experts.shared_width = shared * experts.width;
+  experts.router = {.sigmoid = defaults.sigmoid,
+                    .renormalize = config.flag_or("norm_topk_prob", defaults.renormalize),
+                    .groups = config.size_or("n_group", defaults.groups),
+                    .chosen_groups = config.size_or("topk_group", defaults.chosen_groups),
+                    .factor = config.number_or("routed_scaling_factor", defaults.factor)};
+  config.require(experts.router.chosen_groups <= experts.router.groups, "topk_group",
+                 fmt::format("{} groups cannot be chosen from {}", experts.router.chosen_groups,
+                             experts.router.groups));
+  read_balance_deepseek(config, experts.router);
+  check_experts(config, experts);
+  spec.experts = experts;
+  const std::int64_t dense = config.count_or("first_k_dense_replace", defaults.dense);
+  for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse.push_back(i >= dense);
+}
+
+constexpr RoutedDefaults kDeepseekV2Experts{.experts = 64,
+                                            .choices = 2,
+                                            .width = 1407,
+                                            .shared = 2,
+                                            .groups = 1,
+                                            .chosen_groups = 1,
+                                            .dense = 0,
+                                            .sigmoid = false,
+                                            .renormalize = false,
+                                            .factor = 1};
+constexpr RoutedDefaults kDeepseekV3Experts{.experts = 256,
+                                            .choices = 8,
+                                            .width = 2048,
+                                            .shared = 1,
+                                            .groups = 8,
+                                            .chosen_groups = 4,
+                                            .dense = 3,
+                                            .sigmoid = true,
+                                            .renormalize = true,
+                                            .factor = 2.5};
+constexpr RoutedDefaults kGlm4Experts{.experts = 128,
+                                      .choices = 8,
+                                      .width = 1408,
+                                      .shared = 1,
+                                      .groups = 1,
+                                      .chosen_groups = 1,
+                                      .dense = 1,
+                                      .sigmoid = true,
+                                      .renormalize = true,
+                                      .factor = 1};
+
 DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defaults, bool v3) {
   auto spec = read_llama_like(config, defaults);
   spec.kv_heads = spec.heads;  // every head has its own keys; the key says nothing
@@ -90,26 +152,7 @@ DecoderSpec read_deepseek(const ConfigReader& config, const LlamaDefaults& defau
   spec.qkv_bias = spec.output_bias = config.flag_or("attention_bias", false);
   config.require(config.size_or("moe_layer_freq", 1) == 1, "moe_layer_freq",
                  "only 1 (experts in every layer after the dense ones) is supported");
-  ExpertsSpec experts;
-  experts.experts = config.size("n_routed_experts", v3 ? 256 : 64);
-  experts.choices = config.size("num_experts_per_tok", v3 ? 8 : 2);
-  experts.width = config.size("moe_intermediate_size", v3 ? 2048 : 1407);
-  // All shared experts are one wide feed-forward.
-  const std::int64_t shared = config.count_or("n_shared_experts", v3 ? 1 : 2);
-  if (shared > 0) experts.shared_width = shared * experts.width;
-  experts.router = {.sigmoid = v3,
-                    .renormalize = config.flag_or("norm_topk_prob", v3),
-                    .groups = config.size_or("n_group", v3 ? 8 : 1),
-                    .chosen_groups = config.size_or("topk_group", v3 ? 4 : 1),
-                    .factor = config.number_or("routed_scaling_factor", v3 ? 2.5 : 1)};
-  config.require(experts.router.chosen_groups <= experts.router.groups, "topk_group",
-                 fmt::format("{} groups cannot be chosen from {}", experts.router.chosen_groups,
-                             experts.router.groups));
-  read_balance_deepseek(config, experts.router);
-  check_experts(config, experts);
-  spec.experts = experts;
-  const std::int64_t dense = config.count_or("first_k_dense_replace", v3 ? 3 : 0);
-  for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse.push_back(i >= dense);
+  read_routed(config, spec, v3 ? kDeepseekV3Experts : kDeepseekV2Experts);
   // As Megatron-Core calls them: the classes leave out what num_nextn_predict_layers counts.
   spec.further_tokens = config.count_or("mtp_num_layers", 0);
   spec.further_factor = config.number_or("mtp_loss_scaling_factor", 0.1);
@@ -185,7 +228,7 @@ DecoderSpec read_qwen3_moe(const ConfigReader& config) {
                                        .heads = 32,
                                        .kv_heads = 4,
                                        .head_size = {}});
-  spec.qk_norm = true;
+  spec.qk_norm = QkNorm::EachHead;
   spec.qkv_bias = spec.output_bias = config.flag_or("attention_bias", false);
   read_qwen_window(spec, config);
   ExpertsSpec experts;
@@ -228,6 +271,25 @@ DecoderSpec read_deepseek_v3(const ConfigReader& config) {
                         .kv_heads = {},
                         .head_size = 64},
                        true);
+}
+
+DecoderSpec read_glm4_moe(const ConfigReader& config) {
+  auto spec = read_llama_like(config, {.causal = "Glm4MoeForCausalLM",
+                                       .bare = "Glm4MoeModel",
+                                       .vocabulary = 151552,
+                                       .hidden = 4096,
+                                       .ffn = 10944,
+                                       .layers = 46,
+                                       .heads = 96,
+                                       .kv_heads = 8,
+                                       .head_size = {},
+                                       .epsilon = 1e-5});
+  spec.qkv_bias = config.flag_or("attention_bias", false);
+  if (config.flag_or("use_qk_norm", false)) spec.qk_norm = QkNorm::EachHead;
+  std::get<RopeAttributes>(spec.positions).rotated =
+      read_rotated(config, spec.head_size, "partial_rotary_factor", 0.5);
+  read_routed(config, spec, kGlm4Experts);
+  return spec;
 }
 
 }  // namespace meshwright

@@ -1,4 +1,5 @@
 #include "costmodel/model/import/decoder_families.h"
+#include "costmodel/model/import/rope_config.h"
 
 namespace meshwright {
 
@@ -57,8 +58,8 @@ DecoderSpec read_gpt_neox(const ConfigReader& config) {
   spec.head_size = divided_head_size(config, spec, "num_attention_heads");
   spec.ffn = config.size("intermediate_size", 24576);
   spec.positions =
-      RopeAttributes{.theta = config.number_or("rotary_emb_base", 1e4),
-                     .rotated = rotated_part(spec, config.share_or("rotary_pct", 0.25)),
+      RopeAttributes{.theta = read_theta(config, "rotary_emb_base", 1e4),
+                     .rotated = read_rotated(config, spec.head_size, "rotary_pct", 0.25),
                      .scaling = ""};
   spec.tied = config.flag_or("tie_word_embeddings", false);
   spec.norm_attributes.epsilon = config.number_or("layer_norm_eps", 1e-5);
@@ -105,8 +106,9 @@ DecoderSpec read_opt(const ConfigReader& config) {
   config.require(config.flag_or("layer_norm_elementwise_affine", true),
                  "layer_norm_elementwise_affine", "norms without weights are not supported");
   spec.tied = config.flag_or("tie_word_embeddings", true);
-  spec.norm_first = config.flag_or("do_layer_norm_before", true);
-  spec.final_norm = spec.norm_first && !config.flag_or("_remove_final_layer_norm", false);
+  const bool first = config.flag_or("do_layer_norm_before", true);
+  spec.norms = first ? NormPlace::First : NormPlace::AfterSum;
+  spec.final_norm = first && !config.flag_or("_remove_final_layer_norm", false);
   spec.residual_dropout = config.probability_or("dropout", 0.1);
   spec.attention_dropout = config.probability_or("attention_dropout", 0);
   spec.function = config.function_or("activation_function", "relu");

@@ -10,8 +10,9 @@ namespace meshwright {
 namespace {
 
 constexpr std::string_view kSupported =
-    "gpt2, gpt_neox, opt, bloom, llama, mistral, qwen2, qwen3, gemma, phi3, mixtral, qwen2_moe, "
-    "qwen3_moe, deepseek_v2, deepseek_v3, bert, roberta, vit, t5";
+    "gpt2, gpt_neox, opt, bloom, llama, mistral, qwen2, qwen3, gemma, phi3, olmo2, granite, "
+    "seed_oss, glm4, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, glm4_moe, "
+    "bert, roberta, vit, t5";
 
 OpGraph read_family(const ConfigReader& config, const std::string& name) {
   const JsonInput type = config.json().at("model_type");

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "costmodel/model/import/decoder_families.h"
+#include "costmodel/model/import/rope_config.h"
 
 namespace meshwright {
 namespace {
@@ -28,59 +29,7 @@ DecoderNames llama_names() {
           .head = "lm_head"};
 }
 
-double positive_number(const JsonInput& json, std::string_view key) {
-  const JsonInput field = json.at(key);
-  const auto number = field.as<double>();
-  if (!(number > 0)) field.fail_expected("a number above 0");
-  return number;
-}
-
-// As Hugging Face's modeling_rope_utils.py has it, where a 0 says nothing.
-void read_yarn(RopeAttributes& rope, const ConfigReader& config, const JsonInput& scaling) {
-  const auto number = [&](std::string_view key) -> std::optional<double> {
-    const auto field = scaling.find(key);
-    if (!field || field->as<double>() == 0) return std::nullopt;
-    return positive_number(scaling, key);
-  };
-  rope.factor = positive_number(scaling, "factor");
-  rope.low_factor = number("beta_slow").value_or(1);
-  rope.high_factor = number("beta_fast").value_or(32);
-  const auto positions = scaling.find("original_max_position_embeddings");
-  rope.original_positions = positions ? positions->integer(1, std::int64_t{1} << 40)
-                                      : config.size("max_position_embeddings", 2048);
-  const auto scale = number("mscale"), scale_all = number("mscale_all_dim");
-  rope.attention_factor =
-      scale && scale_all ? yarn_scale(rope.factor, *scale) / yarn_scale(rope.factor, *scale_all)
-                         : yarn_scale(rope.factor, 1);
-  rope.attention_factor = number("attention_factor").value_or(rope.attention_factor);
-}
-
-RopeAttributes read_rope(const ConfigReader& config, std::int64_t rotated, double default_theta) {
-  RopeAttributes rope{
-      .theta = config.number_or("rope_theta", default_theta), .rotated = rotated, .scaling = ""};
-  if (const auto scaling = config.json().find("rope_scaling")) {
-    const auto type = scaling->optional<std::string>("rope_type");
-    rope.scaling = type ? *type : scaling->value_or<std::string>("type", "unnamed");
-    if (rope.scaling == "default") rope.scaling.clear();
-    if (rope.scaling == "linear" || rope.scaling == "llama3") {
-      rope.factor = positive_number(*scaling, "factor");
-    }
-    if (rope.scaling == "yarn") read_yarn(rope, config, *scaling);
-    if (rope.scaling == "llama3") {
-      rope.low_factor = positive_number(*scaling, "low_freq_factor");
-      rope.high_factor = positive_number(*scaling, "high_freq_factor");
-      const JsonInput positions = scaling->at("original_max_position_embeddings");
-      rope.original_positions = positions.integer(1, std::int64_t{1} << 40);
-    }
-  }
-  return rope;
-}
-
 }  // namespace
-
-double yarn_scale(double factor, double share) {
-  return factor <= 1 ? 1 : 0.1 * share * std::log(factor) + 1;
-}
 
 DecoderSpec read_llama_like(const ConfigReader& config, const LlamaDefaults& defaults) {
   DecoderSpec spec;
@@ -170,7 +119,7 @@ DecoderSpec read_qwen3(const ConfigReader& config) {
                                        .heads = 32,
                                        .kv_heads = 32,
                                        .head_size = 128});
-  spec.qk_norm = true;
+  spec.qk_norm = QkNorm::EachHead;
   spec.qkv_bias = spec.output_bias = config.flag_or("attention_bias", false);
   read_qwen_window(spec, config);
   return spec;
@@ -212,7 +161,7 @@ DecoderSpec read_phi3(const ConfigReader& config) {
   spec.embedding_dropout = config.probability_or("embd_pdrop", 0);
   spec.window = config.optional_size("sliding_window");
   std::get<RopeAttributes>(spec.positions).rotated =
-      rotated_part(spec, config.share_or("partial_rotary_factor", 1));
+      read_rotated(config, spec.head_size, "partial_rotary_factor", 1);
   return spec;
 }
 
