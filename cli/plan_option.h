@@ -28,8 +28,8 @@ inline constexpr auto kPlanAbout =
     "cp=4,context=ring|ulysses|double-ring|rsa,ulysses=2,inner_ring=2,\n"
     "microbatch=1,schedule=1f1b|gpipe|interleaved,virtual_stages=2,layers=5+7+7+5,\n"
     "sequence_parallel=true,tensor=2d|2.5d|3d,depth=2,summa=true,\n"
-    "recompute=selective|products|full|uniform:2|first:3|\n"
-    "drop:mlp.norm+mlp.act,offload=activations|optimizer|activations+optimizer,\n"
+    "recompute=selective|products|full|uniform:2|first:3|drop:mlp.norm+mlp.act:3:mlp.norm,\n"
+    "offload=activations|activations:3|optimizer|activations+optimizer,\n"
     "bucket=SIZE,overlap=true|false,prefetch=N,reshard=true|false,\n"
     "kernels=executor|flash|eager|unfused,\n"
     "gradients=fp32|bf16|fp16";

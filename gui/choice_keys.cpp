@@ -56,11 +56,6 @@ std::string layers_text(const PlanChoices& choices) {
   return choices.layers.empty() ? "even" : fmt::format("{}", fmt::join(choices.layers, "+"));
 }
 
-std::string offload_text(const PlanChoices& choices) {
-  if (!choices.offload_activations) return choices.offload_optimizer ? "optimizer" : "none";
-  return choices.offload_optimizer ? "activations+optimizer" : "activations";
-}
-
 std::string gradients_text(const PlanChoices& choices) {
   return std::string(to_text(choices.gradient_precision.value_or(Precision::FP32)));
 }

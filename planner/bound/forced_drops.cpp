@@ -7,6 +7,7 @@
 
 #include "planner/bound/plan_bound.h"
 #include "planner/bound/stage_play.h"
+#include "simulator/choices/model_layers.h"
 #include "simulator/choices/recompute_segments.h"
 
 namespace meshwright {
@@ -22,14 +23,31 @@ Bytes kept_beside(const BlockBound& block, const std::vector<bool>& dropped) {
   return kept;
 }
 
-// Tensors that both drop.
+std::vector<std::string> common(const std::vector<std::string>& a,
+                                const std::vector<std::string>& b) {
+  std::vector<std::string> both;
+  std::ranges::set_intersection(a, b, std::back_inserter(both));
+  return both;
+}
+
+// What a layer behind the first ones drops.
+const std::vector<std::string>& dropped_behind(const RecomputeChoice& recompute) {
+  return recompute.layers > 0 ? recompute.others : recompute.dropped;
+}
+
+// Tensors that both drop: in as many first layers of a chunk as both speak of, and in any.
 RecomputeChoice common_drops(const RecomputeChoice& a, const RecomputeChoice& b) {
   if (a.kind == Recompute::Uniform) return b;
   if (b.kind == Recompute::Uniform) return a;
-  std::vector<std::string> both;
-  std::ranges::set_intersection(a.dropped, b.dropped, std::back_inserter(both));
-  if (both.empty()) return {};
-  return {.kind = Recompute::Drop, .layers = 0, .dropped = std::move(both)};
+  if (a.kind == Recompute::None || b.kind == Recompute::None) return {};
+  RecomputeChoice both{.kind = Recompute::Drop, .layers = 0};
+  both.dropped = common(a.dropped, b.dropped);
+  both.others = common(both.dropped, common(dropped_behind(a), dropped_behind(b)));
+  if (both.dropped.empty()) return {};
+  both.layers =
+      a.layers == 0 || b.layers == 0 ? std::max(a.layers, b.layers) : std::min(a.layers, b.layers);
+  if (both.layers == 0 || both.others == both.dropped) return {Recompute::Drop, 0, both.dropped};
+  return both;
 }
 
 }  // namespace
@@ -59,40 +77,91 @@ std::vector<Bounds::Dropping> Bounds::droppings_of(const Model& model,
   return droppings;
 }
 
+// What is kept of a micro-batch for the backward, by kind of chunk, where the first layers of each
+// chunk drop one thing and the others another.
+std::vector<Bytes> Bounds::kept_of_kinds(const StageWork& work, const BlockBounds& costs,
+                                         const DroppedOps& first, const DroppedOps& others,
+                                         std::int64_t layers) {
+  std::vector<Bytes> of_kinds(work.kind_count());
+  for (std::size_t k = 0; k < of_kinds.size(); ++k) {
+    std::int64_t left = layers;
+    for (const BlockRun& run : work.kind(k).runs) {
+      const BlockBound& block = costs.blocks[run.block];
+      const std::int64_t firsts = block.layer ? std::min(left, run.count) : 0;
+      left -= firsts;
+      of_kinds[k] += kept_beside(block, first[run.block]) * firsts +
+                     kept_beside(block, others[run.block]) * (run.count - firsts);
+    }
+    // What goes to the next chunk is kept there.
+    if (work.kind(k).sends) of_kinds[k] -= std::min(of_kinds[k], costs.message);
+  }
+  return of_kinds;
+}
+
+bool Bounds::finds_room(const PlanChoices& plain, const StageWork& work,
+                        const std::vector<Bytes>& of_kinds) const {
+  for (std::size_t s = 0; s < static_cast<std::size_t>(plain.pp); ++s) {
+    const StageHolds& stage = work.stage(s);
+    Bytes bytes = state_bytes(stage, plain, element_plan(plain), setting_) + held_always(plain);
+    for (std::size_t k = 0; k < stage.in_flight.size(); ++k) {
+      bytes += of_kinds[k] * stage.in_flight[k];
+    }
+    if (bytes > *room_) return false;
+  }
+  return true;
+}
+
+// What is dropped by all that drop one thing in some layers and in the others what stands before
+// it, which finds no room by itself: the former at least in so many that the rest finds room.
+RecomputeChoice Bounds::mixed_drops(const PlanChoices& plain, const StageWork& work,
+                                    const BlockBounds& costs, const Dropping& one,
+                                    const Dropping& before) const {
+  const DroppedOps &first = *one.dropped, &others = *before.dropped;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    const BlockBound& block = costs.blocks[b];
+    if (kept_beside(block, first[b]) > kept_beside(block, others[b])) return before.recompute;
+  }
+  const std::int64_t all =
+      std::ranges::max(layers_of_chunks(plain, find_layers(setting_.model).count()));
+  std::int64_t too_few = 0, enough = all;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = (too_few + enough) / 2;
+    const bool fits = finds_room(plain, work, kept_of_kinds(work, costs, first, others, middle));
+    (fits ? enough : too_few) = middle;
+  }
+  if (enough >= all) return one.recompute;
+  return {Recompute::Drop, enough, one.recompute.dropped, before.recompute.dropped};
+}
+
+// Sets that stand next to each other may be mixed where one of them finds room.
 RecomputeChoice Bounds::forced_drops(const PlanChoices& choices) {
   if (!room_ || choices.offload_activations) return {};
   PlanChoices plain = choices;
   plain.recompute = {};
   const StageWork& work = work_of(plain);
   const BlockBounds& costs = plain_blocks(plain);
-  const auto finds_room = [&](const std::vector<std::vector<bool>>& dropped) {
-    std::vector<Bytes> of_kinds(work.kind_count());
-    for (std::size_t k = 0; k < of_kinds.size(); ++k) {
-      for (const BlockRun& run : work.kind(k).runs) {
-        of_kinds[k] += kept_beside(costs.blocks[run.block], dropped[run.block]) * run.count;
-      }
-      // What goes to the next chunk is kept there.
-      if (work.kind(k).sends) of_kinds[k] -= std::min(of_kinds[k], costs.message);
-    }
-    for (std::size_t s = 0; s < static_cast<std::size_t>(choices.pp); ++s) {
-      const StageHolds& stage = work.stage(s);
-      Bytes bytes = state_bytes(stage, plain, element_plan(plain), setting_) + held_always(plain);
-      for (std::size_t k = 0; k < stage.in_flight.size(); ++k) {
-        bytes += of_kinds[k] * stage.in_flight[k];
-      }
-      if (bytes > *room_) return false;
-    }
-    return true;
-  };
   std::optional<RecomputeChoice> forced;
-  for (const Dropping& one : droppings_) {
+  const auto note = [&](const RecomputeChoice& one) {
+    forced = forced ? common_drops(*forced, one) : one;
+  };
+  bool fits_before = false;
+  for (std::size_t i = 0; i < droppings_.size(); ++i) {
+    const Dropping& one = droppings_[i];
     if (!one.dropped) return {};
-    if (!finds_room(*one.dropped)) continue;
-    forced = forced ? common_drops(*forced, one.recompute) : one.recompute;
-    if (forced->kind == Recompute::None) return {};
+    const bool fits =
+        finds_room(plain, work, kept_of_kinds(work, costs, *one.dropped, *one.dropped, 0));
+    const bool mixes = i > 0 && one.recompute.kind == Recompute::Drop;
+    if (fits || (mixes && fits_before)) note(one.recompute);
+    if (fits && mixes && !fits_before) {
+      note(mixed_drops(plain, work, costs, one, droppings_[i - 1]));
+    }
+    if (forced && forced->kind == Recompute::None) return {};
+    fits_before = fits;
   }
   plain.recompute = forced.value_or(RecomputeChoice{});
-  return std::holds_alternative<BlockBounds>(blocks(plain)) ? plain.recompute : RecomputeChoice{};
+  const bool known = std::holds_alternative<BlockBounds>(blocks(plain)) &&
+                     std::holds_alternative<BlockBounds>(other_blocks(plain));
+  return known ? plain.recompute : RecomputeChoice{};
 }
 
 }  // namespace meshwright

@@ -81,11 +81,23 @@ RecomputeChoice layer_recompute(const RecomputeChoice& recompute) {
   return {};
 }
 
+// And one of the layers behind the first ones of a chunk that recompute.
+RecomputeChoice other_recompute(const RecomputeChoice& recompute) {
+  if (recompute.others.empty()) return {};
+  return {Recompute::Drop, 0, recompute.others};
+}
+
 // Of a chunk's layers, those that recompute.
 std::int64_t recomputed_layers(const RecomputeChoice& recompute, std::int64_t layers) {
   const bool some = recompute.kind == Recompute::First ||
                     (recompute.kind == Recompute::Drop && recompute.layers > 0);
   return some ? std::min(recompute.layers, layers) : layers;
+}
+
+// And those whose activations go to the host.
+std::int64_t offloaded_layers(const PlanChoices& choices, std::int64_t layers) {
+  if (!choices.offload_activations) return 0;
+  return choices.offloaded_layers > 0 ? std::min(choices.offloaded_layers, layers) : layers;
 }
 
 }  // namespace
@@ -209,6 +221,12 @@ const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {
   return std::get<BlockBounds>(blocks(plain));
 }
 
+const std::variant<BlockBounds, Reasons>& Bounds::other_blocks(const PlanChoices& choices) {
+  PlanChoices other = choices;
+  other.recompute = other_recompute(choices.recompute);
+  return blocks(other);
+}
+
 std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) const {
   const Model& model = setting_.model;
   std::int64_t layers = 0;
@@ -217,8 +235,12 @@ std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) c
   std::vector<std::vector<BlockRun>> chunks(of_chunks.size());
   std::size_t chunk = 0;
   std::int64_t left = of_chunks.front(), recomputed = recomputed_layers(choices.recompute, left);
+  std::int64_t moved = offloaded_layers(choices, left);
   const auto add = [&](std::size_t block, std::int64_t count, bool recomputes) {
-    if (count > 0) chunks[chunk].push_back({block, count, recomputes});
+    const std::int64_t away = model.blocks[block].count > 1 ? std::min(moved, count) : 0;
+    moved -= away;
+    if (away > 0) chunks[chunk].push_back({block, away, recomputes, true});
+    if (count > away) chunks[chunk].push_back({block, count - away, recomputes});
   };
   // A chunk ends where the next layer after its own begins.
   for (std::size_t b = 0; b < model.blocks.size(); ++b) {
@@ -227,6 +249,7 @@ std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) c
       while (layer && left == 0 && chunk + 1 < chunks.size()) {
         left = of_chunks[++chunk];
         recomputed = recomputed_layers(choices.recompute, left);
+        moved = offloaded_layers(choices, left);
       }
       const std::int64_t taken = layer && chunk + 1 < chunks.size() ? std::min(rest, left) : rest;
       const std::int64_t first = layer ? std::min(taken, recomputed) : taken;
@@ -320,7 +343,7 @@ StageWork& Bounds::work_of(const PlanChoices& choices) {
       works_, key, [](const auto& work) -> const PlanChoices& { return work.first; });
   if (found != works_.end()) return found->second;
   StageWork work(choices, runs_of(choices), std::get<BlockBounds>(blocks(choices)),
-                 plain_blocks(choices), items(choices));
+                 std::get<BlockBounds>(other_blocks(choices)), items(choices));
   if (choices.recompute.kind == Recompute::Uniform && choices.recompute.layers > 1) {
     PlanChoices one = choices;
     one.recompute.layers = 1;

@@ -45,7 +45,8 @@ void cut_among(Transfer& transfer, std::int64_t elements, BufferElement element)
 class Bounds {
  public:
   // The setting must outlive this. What needs more than `room` is not played: its time is 0. Plans
-  // recompute in one of these ways.
+  // recompute in one of these ways, or the first layers of their chunks in one that drops tensors
+  // and the others in the one before it, where one of both finds room by itself.
   Bounds(const BatchChoice& batch, const Setting& setting, std::optional<Bytes> room = {},
          std::vector<RecomputeChoice> recomputes = {});
   Bounds(const Bounds&) = delete;  // few_setting_ refers to few_
@@ -53,8 +54,10 @@ class Bounds {
   // The same for another thread: what blocks cost is found once for both.
   std::unique_ptr<Bounds> for_another_thread() const;
 
-  // What the blocks cost, or why they cannot be planned: those that recompute as chosen.
+  // What the blocks cost, or why they cannot be planned: those that recompute as chosen, and those
+  // of a chunk's other layers.
   const std::variant<BlockBounds, Reasons>& blocks(const PlanChoices& choices);
+  const std::variant<BlockBounds, Reasons>& other_blocks(const PlanChoices& choices);
 
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
@@ -199,10 +202,20 @@ class Bounds {
             .gradient_precision = choices.gradient_precision.value_or(Precision::FP32)};
   }
   // A way to recompute; and what it drops, by block and op. None: it cannot be said.
+  using DroppedOps = std::vector<std::vector<bool>>;
   struct Dropping {
     RecomputeChoice recompute;
-    std::optional<std::vector<std::vector<bool>>> dropped;
+    std::optional<DroppedOps> dropped;
   };
+  static std::vector<Bytes> kept_of_kinds(const StageWork& work, const BlockBounds& costs,
+                                          const DroppedOps& first, const DroppedOps& others,
+                                          std::int64_t layers);
+  // By what is kept alone.
+  bool finds_room(const PlanChoices& plain, const StageWork& work,
+                  const std::vector<Bytes>& of_kinds) const;
+  RecomputeChoice mixed_drops(const PlanChoices& plain, const StageWork& work,
+                              const BlockBounds& costs, const Dropping& one,
+                              const Dropping& before) const;
   static std::vector<Dropping> droppings_of(const Model& model,
                                             std::vector<RecomputeChoice> recomputes);
   // Without recomputation.

@@ -29,11 +29,11 @@ class StagePlay::CopiesBack {
   }
 
   // When the backward of a layer is over at the earliest, that computing has come to.
-  double held(const BlockBound& block, double comes) {
+  double held(const BlockBound& block, bool away, double comes) {
     if (!copies_ || !block.layer) return kNever;
     const bool stays = std::exchange(stays_, false);
     const double came = std::exchange(came_, comes);
-    if (stays) return kNever;
+    if (stays || !away) return kNever;
     stage_.copied_back = std::max(stage_.copied_back, came) + play_.copy_s(block.back);
     return stage_.copied_back + block.after_back_s;
   }
@@ -60,7 +60,8 @@ LaneTimes StagePlay::backward(std::size_t number, const PipelineItem& item, bool
   for (std::size_t r = chunk.runs.size(); r-- > 0;) {
     const BlockBound& block = work_.block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
-      double held = copies.held(block, state[kCompute]), summing = stage.summing;
+      double held = copies.held(block, chunk.runs[r].away, state[kCompute]);
+      double summing = stage.summing;
       if (sums) {
         const Completed completed =
             complete_buckets(number, item, block, state, done, repetition, next);

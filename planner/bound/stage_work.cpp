@@ -41,9 +41,9 @@ bool turns_at_once(const std::vector<PipelineItem>& items, std::size_t chunk) {
 }  // namespace
 
 StageWork::StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
-                     const BlockBounds& recomputing, const BlockBounds& plain,
+                     const BlockBounds& recomputing, const BlockBounds& others,
                      const PipelineItems& items)
-    : costs_(recomputing), plain_(plain), stages_(items.stages.size()) {
+    : costs_(recomputing), others_(others), stages_(items.stages.size()) {
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkWork chunk{
         .runs = std::move(chunks[c]), .receives = c > 0, .sends = c + 1 < chunks.size()};
@@ -84,7 +84,7 @@ void StageWork::rerun_together(const BlockBounds& one_by_one) {
   for (ChunkWork& chunk : kinds_) {
     for (const BlockRun& run : chunk.runs) {
       const double again = one_by_one.blocks[run.block].backward.compute_s -
-                           plain_.blocks[run.block].backward.compute_s;
+                           others_.blocks[run.block].backward.compute_s;
       chunk.rerun_s += static_cast<double>(run.count) * again;
     }
   }
@@ -92,11 +92,10 @@ void StageWork::rerun_together(const BlockBounds& one_by_one) {
 
 void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   Bytes layer;  // that one keeps
-  const bool offloads = choices.offload_activations;
   for (const BlockRun& run : chunk.runs) {
     const BlockBound& block = block_of(run);
     if (is_rerun_together(choices, block)) continue;
-    if (block.layer && offloads) {
+    if (run.away) {
       chunk.away += block.kept * run.count;
       layer = std::max(layer, block.kept);
       chunk.forward_peak.raise(block.forward_use_peak);
@@ -113,13 +112,14 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   for (int stays = chunk.turns ? 2 : 1; stays > 0; --stays) {
     chunk.away -= std::min(chunk.away, layer);
   }
-  // Between chunks what comes in is kept here, and what goes out where it is read.
-  if (chunk.receives && !offloads) {
+  // Between chunks what comes in is kept here, and what goes out where it is read: with the layers
+  // at the ends.
+  if (chunk.receives && !chunk.runs.front().away) {
     chunk.kept += costs_.message;
     chunk.forward_peak.add(costs_.message);
     chunk.backward_peak.add(costs_.message);
   }
-  if (chunk.sends && !offloads) {
+  if (chunk.sends && !chunk.runs.back().away) {
     chunk.kept -= costs_.message;
     chunk.backward_peak.add(Bytes() - costs_.message);
   }

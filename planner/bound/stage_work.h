@@ -14,6 +14,7 @@ struct BlockRun {
   std::size_t block = 0;
   std::int64_t count = 0;
   bool recomputes = false;  // as the plan's first layers of a chunk do
+  bool away = false;        // what they keep goes to the host
   friend bool operator==(const BlockRun&, const BlockRun&) = default;
 };
 
@@ -67,9 +68,10 @@ struct StageHolds {
 // the host do not count.
 class StageWork {
  public:
-  // The bounds must outlive this.
+  // The bounds must outlive this: of layers that recompute as the plan's first ones of a chunk do,
+  // and of the others.
   StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
-            const BlockBounds& recomputing, const BlockBounds& plain, const PipelineItems& items);
+            const BlockBounds& recomputing, const BlockBounds& others, const PipelineItems& items);
 
   const ChunkWork& chunk(std::size_t number) const { return kinds_[kind_of_[number]]; }
   std::size_t chunk_count() const { return kind_of_.size(); }
@@ -78,7 +80,7 @@ class StageWork {
   std::size_t kind_count() const { return kinds_.size(); }
   const StageHolds& stage(std::size_t number) const { return stages_[number]; }
   const BlockBound& block_of(const BlockRun& run) const {
-    return (run.recomputes ? costs_ : plain_).blocks[run.block];
+    return (run.recomputes ? costs_ : others_).blocks[run.block];
   }
   Bytes message() const { return costs_.message; }
   // Layers are rerun as these are, but several before any backward of them.
@@ -96,7 +98,7 @@ class StageWork {
   void hold(std::size_t number, std::size_t stages, const PipelineItems& items);
   std::vector<BoundBucket> cut(const ChunkWork& chunk, Bytes most, Bytes element) const;
 
-  const BlockBounds &costs_, &plain_;
+  const BlockBounds &costs_, &others_;
   std::vector<ChunkWork> kinds_;
   std::vector<std::size_t> kind_of_;  // each chunk
   std::vector<StageHolds> stages_;

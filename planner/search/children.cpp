@@ -45,11 +45,13 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       break;
     case Depth::Played:
       add_each(Depth::Recompute, space.recomputes(choices));
+      add_each(Depth::Recompute, space.partly_offloaded(choices));
       break;
     case Depth::Recompute:
       for (const PlanChoices& offloaded : space.optimizer_offloads(choices)) {
         add_each(Depth::Plan, space.buckets(offloaded));
       }
+      if (const auto more = space.dropping_more(choices)) add_each(Depth::Recompute, {*more});
       break;
     case Depth::Plan:
       break;

@@ -25,8 +25,8 @@ inline bool is_before(const Node& a, const Node& b) {
   const auto numbers = [](const PlanChoices& c) {
     return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.microbatch, c.sequence_parallel, c.schedule,
                       c.virtual_stages, c.context, c.ulysses.value_or(0), c.place.size(), c.zero,
-                      c.recompute.kind, c.recompute.dropped.size(), c.offload_activations,
-                      c.offload_optimizer, c.bucket.value());
+                      c.recompute.kind, c.recompute.dropped.size(), c.recompute.layers,
+                      c.offload_activations, c.offload_optimizer, c.bucket.value());
   };
   if (const auto order = numbers(a.choices) <=> numbers(b.choices); order != 0) return order < 0;
   const auto counts = [](const PlanChoices& c) {

@@ -110,7 +110,7 @@ class Search {
   Bounds& bounds() const { return sets_.front().bounds(); }
 
   // Of sets alike, in their order, whichever thread bounds them.
-  std::vector<std::variant<PlanBound, Reasons>> bounds_of(const std::vector<Child>& children) {
+  std::vector<std::variant<PlanBound, Reasons>> bounds_of(std::vector<Child>& children) {
     std::vector<std::variant<PlanBound, Reasons>> found(children.size());
     const auto bound = [&](std::size_t thread, std::size_t i) {
       found[i] = sets_[thread].of(children[i].depth, children[i].choices);

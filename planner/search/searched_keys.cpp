@@ -45,6 +45,7 @@ constexpr SearchedKey kSearchedKeys[] = {
      [](PlanChoices& to, const PlanChoices& from) {
        to.offload_activations = from.offload_activations;
        to.offload_optimizer = from.offload_optimizer;
+       to.offloaded_layers = from.offloaded_layers;
      }},
 };
 

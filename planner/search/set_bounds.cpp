@@ -1,6 +1,7 @@
 #include "planner/search/set_bounds.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 namespace meshwright {
@@ -11,12 +12,20 @@ namespace {
 PlanChoices keeping_all(PlanChoices choices) {
   choices.recompute = {};
   choices.offload_activations = false;
+  choices.offloaded_layers = 0;
+  return choices;
+}
+
+// What the first layers of chunks drop.
+PlanChoices dropping_everywhere(PlanChoices choices) {
+  choices.recompute.layers = 0;
+  choices.recompute.others = {};
   return choices;
 }
 
 }  // namespace
 
-std::variant<PlanBound, Reasons> SetBounds::of(Depth depth, const PlanChoices& choices) {
+std::variant<PlanBound, Reasons> SetBounds::of(Depth depth, PlanChoices& choices) {
   if (depth >= Depth::Division) {
     PlanChoices plain = choices;
     plain.recompute = {};
@@ -27,7 +36,7 @@ std::variant<PlanBound, Reasons> SetBounds::of(Depth depth, const PlanChoices& c
   return bound_of(depth, choices);
 }
 
-PlanBound SetBounds::bound_of(Depth depth, const PlanChoices& choices) {
+PlanBound SetBounds::bound_of(Depth depth, PlanChoices& choices) {
   switch (depth) {
     case Depth::Mesh:
       return {bounds_->of_mesh(choices), Bytes(), Bytes()};
@@ -133,9 +142,29 @@ Seconds SetBounds::least_step(const PlanChoices& choices) {
   return least.value_or(Seconds(0));
 }
 
-PlanBound SetBounds::of_recompute(const PlanChoices& choices) {
-  const Bytes bytes = bounds_->bytes_of(space_.leanest_optimizer(choices));
-  if (bytes > room_) return {Seconds(0), bytes, Bytes()};
+// Sets are mixed where one of them finds room by itself. What both kinds of layers need grows or
+// falls evenly with how many of the first kind there are, so where all of these find room, no mix
+// does that has fewer than another that does not.
+std::optional<PlanChoices> SetBounds::first_with_room(const PlanChoices& choices) {
+  const auto finds_room = [&](const PlanChoices& one) {
+    return has_blocks(one) && lean_bytes(one) <= room_;
+  };
+  auto next = space_.dropping_more(choices);
+  if (!next || !finds_room(dropping_everywhere(*next))) return std::nullopt;
+  std::vector<PlanChoices> mixes;
+  for (; next; next = space_.dropping_more(*next)) mixes.push_back(*next);
+  const auto first = std::ranges::partition_point(mixes, std::not_fn(finds_room));
+  return first == mixes.end() ? std::nullopt : std::optional(*first);
+}
+
+PlanBound SetBounds::of_recompute(PlanChoices& choices) {
+  Bytes bytes = lean_bytes(choices);
+  if (bytes > room_) {
+    const auto first = first_with_room(choices);
+    if (!first) return {Seconds(0), bytes, Bytes()};
+    choices = *first;
+    bytes = lean_bytes(choices);
+  }
   return {bounds_->of_any_state(choices), bytes, Bytes()};
 }
 

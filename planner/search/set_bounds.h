@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -19,8 +20,9 @@ class SetBounds {
       : space_(space), room_(room), bounds_(std::move(bounds)) {}
 
   // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of` and
-  // `step_of`.
-  std::variant<PlanBound, Reasons> of(Depth depth, const PlanChoices& choices);
+  // `step_of`. At Depth::Recompute it is that of all plans with at least as many layers that drop
+  // more; where they find no room with so few, they are the first that may.
+  std::variant<PlanBound, Reasons> of(Depth depth, PlanChoices& choices);
   // Plans that take no longer than any of the set, one for each bucket.
   std::vector<PlanChoices> buckets_of(const PlanChoices& choices) const;
   Seconds step_of(const PlanChoices& choices) { return bounds_->step_of(choices); }
@@ -34,18 +36,24 @@ class SetBounds {
     Bytes bytes;
   };
 
-  PlanBound bound_of(Depth depth, const PlanChoices& choices);
+  PlanBound bound_of(Depth depth, PlanChoices& choices);
   PlanBound of_place(const PlanChoices& choices);
   Seconds of_replicas(const PlanChoices& choices);
   Seconds least_step(const PlanChoices& choices);
   PlanBound of_memory(const PlanChoices& choices);
   // Of all ways to recompute; `lean` has the state that takes least memory.
   PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;
-  PlanBound of_recompute(const PlanChoices& choices);
+  PlanBound of_recompute(PlanChoices& choices);
+  std::optional<PlanChoices> first_with_room(const PlanChoices& choices);
   Bytes least_bytes(const PlanChoices& lean);
   Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());
   bool has_blocks(const PlanChoices& choices) {
-    return std::holds_alternative<BlockBounds>(bounds_->blocks(choices));
+    return std::holds_alternative<BlockBounds>(bounds_->blocks(choices)) &&
+           std::holds_alternative<BlockBounds>(bounds_->other_blocks(choices));
+  }
+  // What a plan needs if its optimizer is where it leaves most room.
+  Bytes lean_bytes(const PlanChoices& choices) {
+    return bounds_->bytes_of(space_.leanest_optimizer(choices));
   }
 
   const SearchSpace& space_;

@@ -15,6 +15,12 @@ namespace {
 
 constexpr Bytes kBuckets[] = {25_MiB, 100_MiB, 400_MiB, 1600_MiB};
 
+// So many of a chunk's layers at a time drop more, or go to the host.
+std::int64_t layers_at_once(std::int64_t layers) {
+  constexpr std::int64_t kMostSteps = 4;
+  return (layers + kMostSteps - 1) / kMostSteps;
+}
+
 // The smallest of the dimensions that tensor parallelism cuts: it cannot be cut into more parts.
 std::int64_t widest_tensor(const Model& model) {
   std::int64_t widest = std::int64_t{1} << 20;
@@ -144,6 +150,54 @@ std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) con
                                    [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
 }
 
+const RecomputeChoice* SearchSpace::next_kept(const RecomputeChoice& recompute) const {
+  const auto found = std::ranges::find(kept_.sets, recompute);
+  const bool known = recompute.kind == Recompute::None || found != kept_.sets.end();
+  const auto next = found == kept_.sets.end() ? kept_.sets.begin() : found + 1;
+  return known && next != kept_.sets.end() ? &*next : nullptr;
+}
+
+std::int64_t SearchSpace::most_layers(const PlanChoices& partial) const {
+  return std::ranges::max(layers_of_chunks(partial, layers_));
+}
+
+std::optional<PlanChoices> SearchSpace::dropping_more(const PlanChoices& partial) const {
+  if (partial.offload_activations || is_pinned("recompute")) return std::nullopt;
+  const RecomputeChoice& own = partial.recompute;
+  PlanChoices more = partial;
+  if (own.kind != Recompute::Drop || own.layers == 0) {
+    const RecomputeChoice* next = next_kept(own);
+    if (!next) return std::nullopt;
+    more.recompute = {Recompute::Drop, 0, next->dropped, own.dropped};
+  }
+  const std::int64_t layers = most_layers(partial);
+  more.recompute.layers += layers_at_once(layers);
+  if (more.recompute.layers >= layers || allowed("recompute", {more}).empty()) return std::nullopt;
+  return more;
+}
+
+// With fewer copies a plan may be sooner though more is computed again: each is a set of its own.
+std::vector<PlanChoices> SearchSpace::partly_offloaded(const PlanChoices& partial) const {
+  std::vector<PlanChoices> all;
+  if (!partial.offload_activations) return all;
+  const std::int64_t layers = most_layers(partial), step = layers_at_once(layers);
+  const auto add = [&](std::string_view key, PlanChoices one) {
+    if (!is_pinned(key) && !allowed(key, {one}).empty()) all.push_back(std::move(one));
+  };
+  for (const PlanChoices& kept : recomputes(partial)) {
+    const RecomputeChoice* next = next_kept(kept.recompute);
+    for (std::int64_t some = step; some < layers; some += step) {
+      PlanChoices moved = kept, mixed = kept;
+      moved.offloaded_layers = some;
+      add("offload", std::move(moved));
+      if (!next) continue;
+      mixed.recompute = {Recompute::Drop, some, next->dropped, kept.recompute.dropped};
+      add("recompute", std::move(mixed));
+    }
+  }
+  return all;
+}
+
 std::vector<RecomputeChoice> SearchSpace::recompute_choices() const {
   return is_pinned("recompute") ? std::vector{base_.recompute} : recomputes_;
 }
@@ -255,6 +309,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   add("layers", {"as equal as can be", "so that stages end together"});
   std::vector<std::string> kept;
   for (const RecomputeChoice& recompute : recomputes_) kept.push_back(to_text(recompute));
+  if (kept_.sets.size() > 0) kept.push_back("the first layers of chunks as the next of these");
   add("recompute", std::move(kept));
   add("zero", {"0", "1", "2", "3"});
   std::vector<std::string> buckets;
@@ -264,8 +319,10 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   std::vector<std::string> offloads = {"none"};
   if (has_host_) offloads.push_back("optimizer");
   if (has_host_) {
-    offloads.insert(offloads.end(),
-                    {"activations and activations+optimizer with one chunk a stage"});
+    offloads.insert(
+        offloads.end(),
+        {"activations and activations+optimizer with one chunk a stage, of all layers or "
+         "of quarters of them"});
   }
   add("offload", std::move(offloads));
   return keys;
@@ -276,10 +333,26 @@ std::vector<std::string> SearchSpace::notes() const {
   return {kept_.note};
 }
 
+double SearchSpace::kept_ways(const PlanChoices& partial) const {
+  const std::vector<PlanChoices> kept = recomputes(partial);
+  std::int64_t mixed = 0;  // pairs
+  for (std::size_t i = 0; i + 1 < kept.size(); ++i) {
+    const RecomputeChoice* next = next_kept(kept[i].recompute);
+    mixed += next && *next == kept[i + 1].recompute ? 1 : 0;
+  }
+  double ways = 0;
+  for (const PlanChoices& scheduled : schedules(partial)) {
+    const std::int64_t layers = most_layers(scheduled);
+    const std::int64_t mixes = (layers - 1) / layers_at_once(layers);
+    ways += static_cast<double>(std::ssize(kept) + mixed * mixes);
+  }
+  return ways;
+}
+
 double SearchSpace::size() const {
   const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
   // What follows the mesh depends on little of it, unless a target has a say.
-  std::map<std::int64_t, double> scheduled;               // by stages
+  std::map<std::int64_t, double> scheduled;               // by stages, with what layers keep
   std::map<std::array<std::int64_t, 4>, double> divided;  // by degrees
   std::map<bool, double> kept;                            // whether weights are repeated
   double size = 0;
@@ -288,10 +361,10 @@ double SearchSpace::size() const {
     if (sizes.empty()) continue;
     const PlanChoices& one = sizes.front();
     const auto [schedule, unknown] = scheduled.try_emplace(one.pp);
-    if (unknown || target_) schedule->second = count(schedules(one));
+    if (unknown || target_) schedule->second = kept_ways(one);
     const auto [state, first] = kept.try_emplace(repeated_weights(one) > 1);
     if (first || target_) {
-      state->second = count(recomputes(one)) * count(zeros(one)) * count(buckets(one));
+      state->second = count(zeros(one)) * count(buckets(one));
     }
     const auto [division, other] = divided.try_emplace({one.dp, one.tp, one.pp, one.cp});
     if (other || target_) division->second = count(divisions(one));

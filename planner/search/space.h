@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -26,7 +27,13 @@ class SearchSpace {
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
-  // All of these that any plan may have.
+  // The same with some more layers of every chunk that drop what the next of these does; none: all
+  // layers would, or nothing is next.
+  std::optional<PlanChoices> dropping_more(const PlanChoices& partial) const;
+  // Where activations go to the host: of some of a chunk's layers only, or with some that drop what
+  // the next does.
+  std::vector<PlanChoices> partly_offloaded(const PlanChoices& partial) const;
+  // All of these that any plan may have; those of tensors that are mixed stand next to each other.
   std::vector<RecomputeChoice> recompute_choices() const;
   std::vector<PlanChoices> offloads(const PlanChoices& partial) const;
   // Of these those that differ in what is done with activations, with the optimizer left where it
@@ -66,6 +73,11 @@ class SearchSpace {
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
+  // What drops least of what drops more; none: nothing does that is searched.
+  const RecomputeChoice* next_kept(const RecomputeChoice& recompute) const;
+  std::int64_t most_layers(const PlanChoices& partial) const;  // of a chunk
+  // With any schedule, whatever layers keep.
+  double kept_ways(const PlanChoices& partial) const;
 
   // Of a device's part of the sequence, where that is cut.
   static constexpr std::int64_t kFewestTokens = 2048;

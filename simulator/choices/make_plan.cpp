@@ -11,12 +11,13 @@ namespace {
 
 // A plan that cannot be lowered is left as it is: check_plan says why.
 std::vector<OffloadedTensors> offload_activations(const Plan& plan, const Model& model,
-                                                  const Cluster& cluster) {
+                                                  const Cluster& cluster, std::int64_t most) {
   if (!check_plan(plan, model, cluster).empty()) return {};
   const ModelLayers layers = find_layers(model);
   std::vector<std::vector<OpRange>> by_chunk;
   for (const Chunk& chunk : plan.chunks) by_chunk.push_back(layers_in(layers, chunk));
-  return offload_layers(plan_graph(model, plan), plan, by_chunk);
+  return offload_layers(plan_graph(model, plan), plan, by_chunk,
+                        static_cast<std::size_t>(most > 0 ? most : layers.count()));
 }
 
 }  // namespace
@@ -46,7 +47,9 @@ Plan make_plan(PlanDecisions decisions, const BatchChoice& batch, const Model& m
             .order = std::move(decisions.order)};
   for (Mesh& mesh : decisions.slots) plan.slots.push_back({std::move(mesh)});
   if (!plan.ops.empty()) plan.ops = with_relayouts(plan, model, costs, decisions.sequence_axes);
-  if (decisions.offload_activations) plan.offload = offload_activations(plan, model, cluster);
+  if (decisions.offload_activations) {
+    plan.offload = offload_activations(plan, model, cluster, decisions.offloaded_layers);
+  }
   return plan;
 }
 

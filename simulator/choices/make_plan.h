@@ -36,6 +36,7 @@ struct PlanDecisions {
   std::vector<RecomputeSegment> recompute;
   std::vector<std::vector<OrderEntry>> order;
   bool offload_activations = false, offload_optimizer = false;
+  std::int64_t offloaded_layers = 0;  // as PlanChoices has them
   Bytes bucket = 25_MiB;
   bool overlap_gradients = true;
   std::int64_t prefetch = 1;

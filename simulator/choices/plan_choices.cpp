@@ -90,20 +90,30 @@ std::vector<std::string_view> split_names(std::string_view text) {
   }
 }
 
-// "attention.norm+mlp.act", and ":3" where it is of the first layers of a chunk only.
+// "attention.norm+mlp.act"
+std::vector<std::string> parse_tensors(std::string_view key, std::string_view text) {
+  std::set<std::string> tensors;
+  for (const std::string_view name : split_names(text)) {
+    if (name.empty()) fail(key, text, "tensors of a layer, joined by +");
+    tensors.emplace(name);
+  }
+  return {tensors.begin(), tensors.end()};
+}
+
+// Tensors; ":3" where it is of the first layers of a chunk only, and ":" and what the others drop.
 RecomputeChoice parse_dropped(std::string_view key, std::string_view value) {
   RecomputeChoice choice{.kind = Recompute::Drop, .layers = 0};
-  std::string_view names = value.substr(value.find(':') + 1);
-  if (const auto colon = names.find(':'); colon != names.npos) {
-    choice.layers = whole_number(key, names.substr(colon + 1), 1, kMostLayers);
-    names = names.substr(0, colon);
+  std::vector<std::string_view> parts;
+  for (std::string_view rest = value.substr(value.find(':') + 1);;) {
+    const auto colon = rest.find(':');
+    parts.push_back(rest.substr(0, colon));
+    if (colon == rest.npos) break;
+    rest.remove_prefix(colon + 1);
   }
-  std::set<std::string> dropped;
-  for (const std::string_view name : split_names(names)) {
-    if (name.empty()) fail(key, value, "drop: and tensors of a layer, joined by +");
-    dropped.emplace(name);
-  }
-  choice.dropped = std::vector(dropped.begin(), dropped.end());
+  if (parts.size() > 3) fail(key, value, "drop:TENSOR+...:LAYERS:TENSOR+...");
+  choice.dropped = parse_tensors(key, parts[0]);
+  if (parts.size() > 1) choice.layers = whole_number(key, parts[1], 1, kMostLayers);
+  if (parts.size() > 2) choice.others = parse_tensors(key, parts[2]);
   return choice;
 }
 
@@ -123,12 +133,27 @@ RecomputeChoice parse_recompute(std::string_view key, std::string_view value) {
           whole_number(key, value.substr(colon + 1), 1, kMostLayers)};
 }
 
+// "activations", with ":3" where it is of the first layers of a chunk only, and "optimizer".
 void parse_offload(PlanChoices& choices, std::string_view key, std::string_view value) {
-  const bool both = value == "activations+optimizer";
-  choices.offload_activations = both || value == "activations";
-  choices.offload_optimizer = both || value == "optimizer";
-  if (choices.offload_activations || choices.offload_optimizer || value == "none") return;
-  fail(key, value, "none, activations, optimizer or activations+optimizer");
+  choices.offload_activations = choices.offload_optimizer = false;
+  choices.offloaded_layers = 0;
+  if (value == "none") return;
+  constexpr std::string_view kActivations = "activations", kOptimizer = "+optimizer";
+  std::string_view rest = value;
+  if (rest.starts_with(kActivations)) {
+    choices.offload_activations = true;
+    rest.remove_prefix(kActivations.size());
+    if (rest.starts_with(':')) {
+      const std::string_view layers = rest.substr(1, rest.substr(1).find('+'));
+      choices.offloaded_layers = whole_number(key, layers, 1, kMostLayers);
+      rest.remove_prefix(1 + layers.size());
+    }
+    if (rest.empty()) return;
+  }
+  choices.offload_optimizer =
+      rest == (choices.offload_activations ? kOptimizer : kOptimizer.substr(1));
+  if (choices.offload_optimizer) return;
+  fail(key, value, "none, activations, activations:LAYERS, optimizer or activations+optimizer");
 }
 
 std::vector<std::int64_t> parse_layers(std::string_view key, std::string_view value) {
@@ -249,34 +274,6 @@ std::string_view without_blanks(std::string_view text) {
 
 }  // namespace
 
-std::int64_t device_count(const PlanChoices& choices) {
-  return choices.dp * choices.tp * choices.pp * choices.cp;
-}
-
-ContextDegrees context_degrees(const PlanChoices& choices) {
-  const std::int64_t heads =
-      choices.context == Context::Ulysses ? choices.cp : choices.ulysses.value_or(1);
-  const std::int64_t all = choices.cp / heads;
-  const std::int64_t ring =
-      choices.context == Context::DoubleRing ? choices.inner_ring.value_or(all) : all;
-  return {.rings = all / ring, .ring = ring, .heads = heads};
-}
-
-std::int64_t repeated_weights(const PlanChoices& choices) {
-  const std::int64_t layers = choices.tensor == TensorForm::TwoAndHalfD ? choices.depth : 1;
-  return choices.dp * choices.cp * layers;
-}
-
-std::int64_t devices_in_node(const PlanChoices& choices) {
-  std::int64_t devices = 1;
-  for (const NodeShare& share : choices.place) devices *= share.count;
-  return devices;
-}
-
-Bytes bucket_of(const PlanChoices& choices) {
-  return std::max(choices.bucket, choices.bucket_per_replica * (choices.dp * choices.cp));
-}
-
 PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwise) {
   PlanChoices choices = otherwise;
   std::set<std::string_view> given;
@@ -363,10 +360,18 @@ std::string to_text(const RecomputeChoice& recompute) {
     case Recompute::First:
       return fmt::format("first:{}", recompute.layers);
     case Recompute::Drop:
-      return fmt::format("drop:{}{}", fmt::join(recompute.dropped, "+"),
-                         recompute.layers > 0 ? fmt::format(":{}", recompute.layers) : "");
+      return fmt::format("drop:{}{}{}{}", fmt::join(recompute.dropped, "+"),
+                         recompute.layers > 0 ? fmt::format(":{}", recompute.layers) : "",
+                         recompute.others.empty() ? "" : ":", fmt::join(recompute.others, "+"));
   }
   return "";
+}
+
+std::string offload_text(const PlanChoices& choices) {
+  if (!choices.offload_activations) return choices.offload_optimizer ? "optimizer" : "none";
+  const std::int64_t layers = choices.offloaded_layers;
+  return fmt::format("activations{}{}", layers > 0 ? fmt::format(":{}", layers) : "",
+                     choices.offload_optimizer ? "+optimizer" : "");
 }
 
 std::string to_text(const SharedList<NodeShare>& place) {
@@ -381,10 +386,6 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
   std::string text = fmt::format("dp={},tp={},pp={}", choices.dp, choices.tp, choices.pp);
   const auto add = [&](std::string_view key, const auto& value) {
     text += fmt::format(",{}={}", key, value);
-  };
-  const auto offload = [](const PlanChoices& from) {
-    if (!from.offload_activations) return from.offload_optimizer ? "optimizer" : "none";
-    return from.offload_optimizer ? "activations+optimizer" : "activations";
   };
   if (choices.cp != otherwise.cp) add("cp", choices.cp);
   if (choices.ep != otherwise.ep) add("ep", choices.ep);
@@ -416,7 +417,7 @@ std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise) {
   }
   if (choices.recompute != otherwise.recompute) add("recompute", to_text(choices.recompute));
   if (choices.rerun_all != otherwise.rerun_all) add("rerun_all", choices.rerun_all);
-  if (offload(choices) != std::string_view(offload(otherwise))) add("offload", offload(choices));
+  if (offload_text(choices) != offload_text(otherwise)) add("offload", offload_text(choices));
   if (choices.bucket != otherwise.bucket ||
       choices.bucket_per_replica != otherwise.bucket_per_replica) {
     add("bucket", exact_text(choices.bucket));

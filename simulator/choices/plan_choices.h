@@ -18,7 +18,7 @@ enum class Schedule { GPipe, OneForwardOneBackward, Interleaved };
 // What is computed again in the backward: nothing; attention without its projections; of every
 // layer all but attention and every other matrix product; layers in segments of equal size ("full"
 // is one layer each); the first layers of every chunk; of every layer, or of the first ones of
-// every chunk, the tensors that are named.
+// every chunk, the tensors that are named, and of the other layers others.
 enum class Recompute { None, Selective, Products, Uniform, First, Drop };
 struct RecomputeChoice {
   Recompute kind = Recompute::None;
@@ -26,6 +26,7 @@ struct RecomputeChoice {
   // Drop: what a layer does not keep, by names within the layer such as "attention.norm",
   // ascending. Nothing else is computed again, also where the software reruns layers as they are.
   SharedList<std::string> dropped = {};
+  SharedList<std::string> others = {};  // the same of a chunk's layers behind the first ones
   friend auto operator<=>(const RecomputeChoice&, const RecomputeChoice&) = default;
 };
 
@@ -73,6 +74,7 @@ struct PlanChoices {
   RecomputeChoice recompute = {};
   bool rerun_all = false;  // also what no gradient reads
   bool offload_activations = false, offload_optimizer = false;
+  std::int64_t offloaded_layers = 0;  // of a chunk, the first ones' activations; 0 for all
   Bytes bucket = 25_MiB;
   // A bucket is at least as many times this as there are replicas: a software that knows that
   // reductions over many devices are long makes them large. 0 where a person gives the bucket.
@@ -108,6 +110,7 @@ PlanChoices parse_plan_choices(std::string_view text, const PlanChoices& otherwi
 // order of the documents. parse_plan_choices reads it back.
 std::string to_text(const PlanChoices& choices, const PlanChoices& otherwise = {});
 std::string to_text(const RecomputeChoice& recompute);
+std::string offload_text(const PlanChoices& choices);
 std::string to_text(const SharedList<NodeShare>& place);
 std::string_view to_text(Schedule schedule);
 std::string_view to_text(Context context);

@@ -12,8 +12,7 @@ namespace {
 Plan without_costs(Plan plan) {
   for (OpPlan& op : plan.ops) op.relayouts = {};
   std::erase_if(plan.ops, [](const OpPlan& op) { return op.work.empty(); });
-  plan.offload.resize(std::min<std::size_t>(plan.offload.size(), 1));
-  for (OffloadedTensors& tensors : plan.offload) tensors = {};
+  for (OffloadedTensors& tensors : plan.offload) tensors.tensors.clear();
   return plan;
 }
 
@@ -227,6 +226,8 @@ std::vector<RecomputeChoice> possible_recomputes(const Plan& plan, const Model& 
   if (plan.recompute.empty()) return {{Recompute::None}};
   const RecomputeSegment& first = plan.recompute.front();
   const ModelLayers layers = find_layers(model);
+  const OpGraph graph = unroll(model);
+  const auto dropped = dropped_in(first, graph);
   std::int64_t in_segment = 0, in_chunk = 0;
   for (const OpRange& layer : layers_in(layers, plan.chunks.front())) {
     in_segment += layer.first_op >= first.first_op && layer.end_op <= first.end_op ? 1 : 0;
@@ -234,13 +235,40 @@ std::vector<RecomputeChoice> possible_recomputes(const Plan& plan, const Model& 
   for (const RecomputeSegment& segment : plan.recompute) {
     in_chunk += segment.end_op <= plan.chunks.front().end_op ? 1 : 0;
   }
-  const auto dropped = dropped_in(first, unroll(model));
+  // Chunks with few layers may have none but first ones.
+  std::int64_t most = 1;
+  std::vector<std::string> others;
+  for (const Chunk& chunk : plan.chunks) {
+    std::int64_t alike = 0;
+    for (const RecomputeSegment& segment : plan.recompute) {
+      if (segment.first_op < chunk.first_op || segment.end_op > chunk.end_op) continue;
+      auto own = dropped_in(segment, graph);
+      if (own == dropped) {
+        ++alike;
+      } else {
+        others = std::move(own);
+      }
+    }
+    most = std::max(most, alike);
+  }
   return {{Recompute::Selective},
           {Recompute::Products},
           {Recompute::Uniform, std::max<std::int64_t>(1, in_segment)},
           {Recompute::First, std::max<std::int64_t>(1, in_chunk)},
           {Recompute::Drop, 0, dropped},
-          {Recompute::Drop, std::max<std::int64_t>(1, in_chunk), dropped}};
+          {Recompute::Drop, most, dropped, others}};
+}
+
+// How many layers of a chunk may be meant.
+std::vector<std::int64_t> possible_offloads(const Plan& plan) {
+  if (plan.offload.empty()) return {0};
+  std::int64_t most = 0;
+  for (const Chunk& chunk : plan.chunks) {
+    most = std::max(most, std::ranges::count_if(plan.offload, [&](const OffloadedTensors& tensors) {
+                      return tensors.back > chunk.first_op && tensors.back <= chunk.end_op;
+                    }));
+  }
+  return {0, most};
 }
 
 }  // namespace
@@ -259,14 +287,19 @@ std::optional<PlanChoices> choices_of(const Plan& plan, const Model& model, cons
   choices->rerun_all = !plan.recompute.empty() && plan.recompute.front().rerun_all;
   const BatchChoice batch{plan.global_batch, plan.sequence, plan.precision};
   const Plan wanted = without_costs(plan);
+  const auto schedules = {
+      choices->virtual_stages > 1 ? Schedule::Interleaved : Schedule::OneForwardOneBackward,
+      Schedule::GPipe};
   for (const RecomputeChoice& recompute : possible_recomputes(plan, model)) {
-    for (const Schedule schedule :
-         {choices->virtual_stages > 1 ? Schedule::Interleaved : Schedule::OneForwardOneBackward,
-          Schedule::GPipe}) {
-      choices->recompute = recompute;
-      choices->schedule = schedule;
-      if (!check_choices(*choices, batch, model, cluster).empty()) continue;
-      if (without_costs(resolve(*choices, batch, model, cluster, costs)) == wanted) return choices;
+    for (const Schedule schedule : schedules) {
+      for (const std::int64_t offloaded : possible_offloads(plan)) {
+        choices->recompute = recompute;
+        choices->schedule = schedule;
+        choices->offloaded_layers = offloaded;
+        if (!check_choices(*choices, batch, model, cluster).empty()) continue;
+        const Plan made = resolve(*choices, batch, model, cluster, costs);
+        if (without_costs(made) == wanted) return choices;
+      }
     }
   }
   return std::nullopt;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "simulator/choices/model_layers.h"
 
@@ -65,10 +68,11 @@ std::vector<RecomputeSegment> dropping_segments(const RecomputeChoice& recompute
   for (const Chunk& chunk : chunks) {
     std::int64_t left = recompute.layers > 0 ? recompute.layers : layers.count();
     for (const OpRange& layer : layers_in(layers, chunk)) {
-      if (left-- <= 0) break;
+      const std::vector<std::string>& dropped = left-- > 0 ? recompute.dropped : recompute.others;
+      if (dropped.empty()) break;
       segments.push_back({.first_op = layer.first_op,
                           .end_op = layer.end_op,
-                          .kept = kept_beside_dropped(graph, layer, recompute.dropped)});
+                          .kept = kept_beside_dropped(graph, layer, dropped)});
     }
   }
   return segments;
@@ -113,7 +117,9 @@ std::vector<RecomputeSegment> recompute_segments(const PlanChoices& choices, con
 
 void check_dropped(std::vector<std::string>& problems, const PlanChoices& choices,
                    const Model& model) {
-  for (const std::string& name : choices.recompute.dropped) {
+  std::set<std::string> names(choices.recompute.dropped.begin(), choices.recompute.dropped.end());
+  names.insert(choices.recompute.others.begin(), choices.recompute.others.end());
+  for (const std::string& name : names) {
     const auto has_tensor = [&](const Block& block) {
       const auto own = std::span(block.tensors).subspan(block.inputs.size());
       return block.count > 1 && std::ranges::any_of(own, [&](const Tensor& tensor) {

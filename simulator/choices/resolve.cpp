@@ -348,6 +348,7 @@ Plan resolve(const PlanChoices& choices, const BatchChoice& batch, const Model& 
       .chunks = make_chunks(choices, model),
       .offload_activations = choices.offload_activations,
       .offload_optimizer = choices.offload_optimizer,
+      .offloaded_layers = choices.offloaded_layers,
       .bucket = bucket_of(choices),
       .overlap_gradients = choices.overlap,
       .prefetch = choices.prefetch,

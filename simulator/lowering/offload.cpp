@@ -156,14 +156,15 @@ void offload_kept(Fragment& fragment, const Plan& plan, std::size_t chunk) {
 }
 
 std::vector<OffloadedTensors> offload_layers(const PlannedGraph& planned, const Plan& plan,
-                                             const std::vector<std::vector<OpRange>>& layers) {
+                                             const std::vector<std::vector<OpRange>>& layers,
+                                             std::size_t most) {
   std::vector<OffloadedTensors> offloaded;
   for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
     const Chunk& chunk = plan.chunks[c];
     const std::vector<OpRange>& own = layers[c];
     if (own.empty()) continue;
     const std::vector<KeptBuffer> kept = kept_for_backward(planned, plan, c);
-    const std::size_t moved = own.size() - (turns_at_once(plan, c) ? 1 : 0);
+    const std::size_t moved = std::min(own.size() - (turns_at_once(plan, c) ? 1 : 0), most);
     for (std::size_t i = 0; i < moved; ++i) {
       OffloadedTensors tensors;
       for (const KeptBuffer& buffer : kept) {

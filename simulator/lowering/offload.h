@@ -28,10 +28,12 @@ std::vector<KeptBuffer> kept_for_backward(const PlannedGraph& planned, const Pla
 void offload_kept(Fragment& fragment, const Plan& plan, std::size_t chunk);
 
 // What `offload=activations` stands for: of the layers of each chunk, by chunk as ranges of ops,
-// all numbers that are kept, brought back when the backward comes to the layer behind; those of the
-// last layer ahead of the chunk's entry. Where entries of the backward follow their forward
-// directly, the last layer keeps its own: they would come back at once.
+// of all or of the first `most`, all numbers that are kept, brought back when the backward comes to
+// the layer behind; those of the last layer ahead of the chunk's entry. Where entries of the
+// backward follow their forward directly, the last layer keeps its own: they would come back at
+// once.
 std::vector<OffloadedTensors> offload_layers(const PlannedGraph& planned, const Plan& plan,
-                                             const std::vector<std::vector<OpRange>>& layers);
+                                             const std::vector<std::vector<OpRange>>& layers,
+                                             std::size_t most);
 
 }  // namespace meshwright

@@ -33,6 +33,7 @@ void add_offload(const PlanChoices& choices, std::vector<Variant>& variants) {
     variants.push_back(variant(name, choices, [&](PlanChoices& c) {
       c.offload_activations = activations;
       c.offload_optimizer = optimizer;
+      c.offloaded_layers = 0;
     }));
   };
   add("offload=none", false, false);

@@ -33,13 +33,18 @@ void draw_experts(RandomChoices& random, PlanChoices& choices) {
   if (choices.sequence_parallel && !choices.capacity && random.yes(0.3)) choices.etp = 1;
 }
 
-// Ways to recompute of which some drop what others do, with the plan's own.
+// Ways to recompute of which some drop what others do, with the plan's own or those it is mixed of.
 std::vector<RecomputeChoice> recomputes_with(const RecomputeChoice& own) {
-  return {{Recompute::None},
-          {Recompute::Drop, 0, {"attention.norm"}},
-          {Recompute::Drop, 0, {"attention.core", "attention.norm"}},
-          {Recompute::Uniform},
-          own};
+  std::vector<RecomputeChoice> all = {{Recompute::None},
+                                      {Recompute::Drop, 0, {"attention.norm"}},
+                                      {Recompute::Drop, 0, {"attention.core", "attention.norm"}},
+                                      {Recompute::Uniform},
+                                      own};
+  if (own.kind != Recompute::Drop || own.layers == 0) return all;
+  all.back() = {Recompute::None};
+  if (!own.others.empty()) all.back() = {Recompute::Drop, 0, own.others};
+  all.push_back({Recompute::Drop, 0, own.dropped});
+  return all;
 }
 
 }  // namespace

@@ -68,9 +68,13 @@ class RandomChoices : public RandomDraws {
                                                  {Recompute::First, 1},
                                                  {Recompute::Drop, 0, {"attention.norm"}},
                                                  {Recompute::Drop, 2, {"attention.core"}}});
+    if (yes(0.15)) choices.recompute = draw_mixed();
     choices.overlap = yes(0.8);
     choices.offload_optimizer = yes(0.1);
-    choices.offload_activations = yes(0.1);
+    choices.offload_activations = yes(0.15);
+    if (choices.offload_activations && yes()) {
+      choices.offloaded_layers = one_of<std::int64_t>({1, 2, 3});
+    }
     if (yes(0.25)) draw_tensor_form(choices);
     if (yes(0.3)) choices.place = {{"dp", choices.dp}};
     if (yes(0.2)) choices.place = {{"pp", choices.pp}, {"tp", choices.tp}};
@@ -79,6 +83,14 @@ class RandomChoices : public RandomDraws {
   }
 
  private:
+  // Sets of which one has all of the other, or not.
+  RecomputeChoice draw_mixed() {
+    using Names = std::vector<std::string>;
+    return {Recompute::Drop, one_of<std::int64_t>({1, 1, 2, 3}),
+            one_of<Names>({{"attention.core", "attention.norm"}, {"attention.norm"}}),
+            one_of<Names>({{"attention.norm"}, {"attention.core"}})};
+  }
+
   // Squares, layers of squares and cubes, with samples for their rows.
   void draw_tensor_form(PlanChoices& choices) {
     choices.sequence_parallel = false;

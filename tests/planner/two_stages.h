@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <variant>
@@ -42,7 +43,14 @@ inline std::optional<TwoStages::Found> fastest_that_fits(const PlanChoices& divi
   PlanChoices least = division;
   least.recompute = {Recompute::Uniform};
   if (!fits(least)) return std::nullopt;
-  for (const PlanChoices& one : space.recomputes(division)) fits(one);
+  // From what keeps least on; where more does not fit, as many layers as it takes keep less.
+  for (const PlanChoices& one : space.recomputes(division) | std::views::reverse) {
+    if (fits(one)) continue;
+    for (auto more = space.dropping_more(one); more && !fits(*more);) {
+      more = space.dropping_more(*more);
+    }
+    break;
+  }
   return best;
 }
 

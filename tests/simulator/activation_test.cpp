@@ -167,6 +167,12 @@ TEST_CASE("latent attention keeps what its closed form says") {
     CHECK(kept("recompute=drop:attention.q_up+attention.q_rope+attention.kv_up+attention.k_rope+"
                "attention.kv_up_split.k+attention.kv_up_split.v+attention.k+attention.v") ==
           tokens * (whole + (result + 6 * f) / t));
+    // The first layer drops more than the other three.
+    const std::string queries = "attention.q_rope+attention.q_up";
+    const std::string keys = queries + "+attention.kv_up+attention.k_rope";
+    CHECK(held_by(4, t, "recompute=drop:" + keys + ":1:" + queries) ==
+          held_by(4, t, "recompute=drop:" + queries) + kept("recompute=drop:" + keys) -
+              kept("recompute=drop:" + queries));
   }
 }
 

@@ -92,6 +92,12 @@ TEST_CASE("the peak drops by exactly what layers keep, but for the last of them"
   // product; besides, of each row, mean and scale of each norm and a number for each head.
   const Bytes layer = kTensor * (2 + 3 + 3 + 2 * 4) + 8_B * (kSequence * (2 * 2 + kHeads));
   CHECK((peak("recompute=none") - peak("offload=activations")).value() == (layer * 3).value());
+  for (const std::int64_t layers : {1, 2, 3, 4}) {
+    CAPTURE(layers);
+    const Bytes less =
+        peak("recompute=none") - peak("offload=activations:" + std::to_string(layers));
+    CHECK(less.value() == (layer * std::min<std::int64_t>(layers, 3)).value());
+  }
 }
 
 TEST_CASE("what is away is on the host") {
@@ -237,8 +243,13 @@ TEST_CASE("what cannot be on the host is refused in words") {
           std::vector<std::string>{"offload: the node of device 0 has no host to copy to"});
   }
   CHECK_THROWS_WITH(parse_plan_choices("offload=disk"),
-                    "plan: offload: expected none, activations, optimizer or "
+                    "plan: offload: expected none, activations, activations:LAYERS, optimizer or "
                     "activations+optimizer, found \"disk\"");
+  CHECK_THROWS_WITH(parse_plan_choices("offload=activations:0"),
+                    "plan: offload: expected a whole number from 1 to 1048576, found \"0\"");
+  for (const std::string text : {"activations:2", "activations:2+optimizer", "optimizer"}) {
+    CHECK(offload_text(parse_plan_choices("offload=" + text)) == text);
+  }
   CHECK(parse_plan_choices("offload=none") == PlanChoices{});
 }
 

@@ -142,6 +142,17 @@ TEST_CASE("choices that were copied do not change with each other") {
   CHECK(first == second);
 }
 
+TEST_CASE("what layers drop is read and written: of all, of a chunk's first ones, and of others") {
+  const auto read = [](const std::string& text) {
+    const PlanChoices choices = parse_plan_choices("recompute=" + text);
+    CHECK(parse_plan_choices(to_text(choices)) == choices);
+    return choices.recompute;
+  };
+  CHECK(read("drop:b+a+b") == RecomputeChoice{Recompute::Drop, 0, {"a", "b"}});
+  CHECK(read("drop:a:2") == RecomputeChoice{Recompute::Drop, 2, {"a"}});
+  CHECK(read("drop:a+b:2:b") == RecomputeChoice{Recompute::Drop, 2, {"a", "b"}, {"b"}});
+}
+
 TEST_CASE("a short form may be typed as a list, with blanks") {
   CHECK(parse_plan_choices(" tp=8, pp = 4 ,bucket= 10 MiB ") ==
         parse_plan_choices("tp=8,pp=4,bucket=10 MiB"));
@@ -169,6 +180,16 @@ TEST_CASE("a wrong short form names the key") {
       "recompute=some",
       "plan: recompute: expected none, selective, products, full, uniform:LAYERS, first:LAYERS or "
       "drop:TENSOR+..., found \"some\"");
+  for (const std::string tensors : {"", "a+", "a+:2", "a:2:"}) {
+    const std::string missing = tensors == "a:2:" ? "" : tensors.substr(0, tensors.find(':'));
+    refused(("recompute=drop:" + tensors).c_str(),
+            ("plan: recompute: expected tensors of a layer, joined by +, found \"" + missing + "\"")
+                .c_str());
+  }
+  refused("recompute=drop:a:0",
+          "plan: recompute: expected a whole number from 1 to 1048576, found \"0\"");
+  refused("recompute=drop:a:2:b:1",
+          "plan: recompute: expected drop:TENSOR+...:LAYERS:TENSOR+..., found \"drop:a:2:b:1\"");
   refused("overlap=1", "plan: overlap: expected true or false, found \"1\"");
   refused("prefetch=-1", "plan: prefetch: expected a whole number from 0 to 1048576, found \"-1\"");
   refused("bucket=1", "plan: bucket: expected a size such as \"80 GiB\", found \"1\"");
