@@ -11,7 +11,8 @@
 namespace meshwright {
 namespace {
 
-// The batch is cut alike everywhere, so it takes no part in any step: layouts here are without it.
+// The batch is cut alike everywhere, so it takes no part in any step: layouts here are without it,
+// and no way goes through cutting it.
 class RelayoutChooser {
  public:
   RelayoutChooser(const Plan& plan, const Model& model, const CostModel& costs,
@@ -132,11 +133,15 @@ class RelayoutChooser {
     const auto [known, added] = known_.try_emplace({from, to});
     if (!added) return known->second;
     MovedTensor tensor{.sizes = {}, .precision = plan_.precision};
-    for (const DimLayout& dim : from.dims) tensor.sizes.push_back(sizes_[dim.dim]);
+    std::vector<DimId> batch;
+    for (const DimLayout& dim : from.dims) {
+      tensor.sizes.push_back(sizes_[dim.dim]);
+      if (model_.dims[dim.dim.index()].role == DimRole::Batch) batch.push_back(dim.dim);
+    }
     Layout before = from, after = to;
     drop_common_cuts(before, after, tensor);
     // None: check_plan says what is missing.
-    if (const auto path = cheapest_relayout(mesh_, tensor, before, after, costs_)) {
+    if (const auto path = cheapest_relayout(mesh_, tensor, before, after, costs_, batch)) {
       known->second = path->steps;
     }
     return known->second;

@@ -155,12 +155,14 @@ StepChoices choices_between(const Layout& from, const Layout& to, const Mesh& me
 
 std::optional<RelayoutPath> cheapest_relayout(const Mesh& mesh, const MovedTensor& tensor,
                                               const Layout& from, const Layout& to,
-                                              const CostModel& costs) {
+                                              const CostModel& costs,
+                                              const std::vector<DimId>& uncut) {
   assert(!fault_of(from, mesh) && !fault_of(to, mesh));
   assert(from.dims.size() == tensor.sizes.size() && to.dims.size() == tensor.sizes.size());
   StepTimes times(mesh, tensor, costs);
-  const LayoutGraph layouts =
-      graph_from(without_trivial_axes(from, mesh), choices_between(from, to, mesh), times);
+  StepChoices choices = choices_between(from, to, mesh);
+  choices.uncut = uncut;
+  const LayoutGraph layouts = graph_from(without_trivial_axes(from, mesh), choices, times);
   const auto target = layouts.vertices.find(without_trivial_axes(to, mesh));
   if (target == layouts.vertices.end()) return std::nullopt;
   return path_to(target->second, layouts.graph);

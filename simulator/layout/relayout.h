@@ -22,14 +22,15 @@ Seconds time_of(const RelayoutStep& step, const Layout& before, const Mesh& mesh
 StepChoices choices_between(const Layout& from, const Layout& to, const Mesh& mesh);
 
 // The path of steps from one layout of a tensor to another that takes the least time, and of
-// several such the one with the fewest steps. None: `to` is partial where `from` is not, or has
-// another reduction pending.
+// several such the one with the fewest steps. On the way no dimension of `uncut` is cut. None: `to`
+// is partial where `from` is not, or has another reduction pending.
 //
 // Exact among all sequences of steps that cut with choices_between the two. The layouts of `axes`
 // axes over `dims` dimensions are walked, of which there are up to axes! * (dims + 2)^axes, and
 // more with zigzag: made for a handful of axes.
 std::optional<RelayoutPath> cheapest_relayout(const Mesh& mesh, const MovedTensor& tensor,
                                               const Layout& from, const Layout& to,
-                                              const CostModel& costs);
+                                              const CostModel& costs,
+                                              const std::vector<DimId>& uncut = {});
 
 }  // namespace meshwright

@@ -260,6 +260,9 @@ std::vector<RelayoutStep> steps_from(const Layout& layout, const StepChoices& ch
   add_slices(steps, layout, choices);
   add_gathers_and_moves(steps, layout, choices);
   add_reductions(steps, layout, choices);
+  std::erase_if(steps, [&](const RelayoutStep& step) {
+    return step.to && std::ranges::count(choices.uncut, *step.to) > 0;
+  });
   return steps;
 }
 

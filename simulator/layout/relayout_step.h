@@ -51,6 +51,7 @@ std::optional<RelayoutStep> parse_step(std::string_view text, const Mesh& mesh,
 struct StepChoices {
   std::vector<AxisId> axes;
   std::vector<ShardOrder> orders;
+  std::vector<DimId> uncut = {};  // dimensions that they leave as they are
 };
 
 // Every step that leads from `layout` to a layout that uses only these choices.

@@ -215,4 +215,22 @@ TEST_CASE("no shipped profile makes plans of tensor parallelism that are not low
   CHECK(walked > 100);
 }
 
+// Where keys and values have few heads, cutting the samples could be the cheapest detour.
+TEST_CASE("no way to another layout goes through the batch") {
+  const Model model = make_model(read_model("mixtral-8x7b", MESHWRIGHT_DATA));
+  const Cluster cluster = find_cluster("rtx4090:4x8", MESHWRIGHT_DATA);
+  const UserCosts costs(cluster);
+  for (const std::int64_t samples : {1, 2, 8}) {
+    const PlanChoices choices{.tp = 4,
+                              .cp = 4,
+                              .context = Context::Ulysses,
+                              .microbatch = samples,
+                              .sequence_parallel = true};
+    const BatchChoice batch{samples, 512, Precision::BF16};
+    CAPTURE(samples);
+    CHECK(check_plan(resolve(choices, batch, model, cluster, costs), model, cluster) ==
+          std::vector<std::string>{});
+  }
+}
+
 }  // namespace meshwright
