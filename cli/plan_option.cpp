@@ -60,6 +60,10 @@ void require_given(const std::vector<std::pair<std::string, bool>>& options) {
 
 AskedPlan asked_plan(const PlanOptions& options, const OpGraph& graph, const PlanDefaults& defaults,
                      Precision precision) {
+  if (options.plan.empty()) {
+    throw UsageError(fmt::format("{}is empty: expected a short form such as dp=2,tp=2, or a file",
+                                 options.plan_option));
+  }
   if (!looks_like_choices(options.plan)) return read_file(options, graph);
   precision = precision_from(options, precision);
   const PlanChoices choices = parse_choices(options, defaults, precision);

@@ -87,7 +87,8 @@ double seconds_until(const std::string& text, double now) {
   double days = 0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), days);
   const std::string unit(after, text.data() + text.size());
-  if (error == std::errc() && (unit == "d" || unit == " days") && days > 0 && days < 1e6) {
+  if (error == std::errc() && (unit == "d" || unit == " day" || unit == " days") && days > 0 &&
+      days < 1e6) {
     return days * kDay;
   }
   throw UsageError(

@@ -211,6 +211,8 @@ TEST_CASE("deadlines and objectives") {
   CHECK(json::parse(late.out).at("fastest").at("step_s").get<double>() > 86400. * 8 * 64 / 1e12);
   CHECK_THAT(run_program("plan" + tokens + "--deadline 1d").out,
              Contains("No plan meets the deadline: a step may take 44.24 us"));
+  CHECK_THAT(run_program("plan" + tokens + "--deadline '1 day'").out,
+             Contains("a step may take 44.24 us"));
   // So close to it that more nodes are in time.
   const json fastest = json::parse(late.out).at("fastest");
   const double step = fastest.at("step_s").get<double>();

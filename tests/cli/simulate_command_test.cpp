@@ -271,7 +271,9 @@ TEST_CASE("offload moves memory to the host and costs copies") {
   CHECK(device.at("to_host_bytes") == device.at("from_host_bytes"));
   CHECK(away.at("parts_s").contains("copy_to_host"));
   CHECK(kept.at("devices")[0].at("to_host_bytes") == 0);
-  check_error(kSmall + "dp=1,offload=disk", 2, "offload: expected none, activations, optimizer");
+  check_error(kSmall + "dp=1,offload=disk", 2,
+              "offload: expected none, activations, activations:LAYERS, optimizer");
+  check_error(kSmall + "''", 2, "--plan is empty: expected a short form");
 }
 
 TEST_CASE("a saved plan simulates and lowers as its short form does") {
