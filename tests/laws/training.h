@@ -49,6 +49,8 @@ inline Trained train(
   RunOptions options{.steps = steps,
                      .worker = {.fill_freed = !make_device, .keep_gradients = true}};
   options.keep_weights = true;
+  // So that no step of an fp16 run is skipped, whatever the family.
+  options.loss_scaling.first = 64;
   options.make_device = make_device;
   const RunResult run =
       run_threads(programs, settings, options, random_weights(11), RandomTokens(13, vocabulary));

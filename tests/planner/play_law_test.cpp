@@ -145,7 +145,7 @@ TEST_CASE("no set of kept tensors needs less memory for its time than a mixture 
       if (set.dropped.empty()) continue;
       INFO(to_text(set));
       const auto [bytes, seconds] = cost(set);
-      CHECK(seconds >= least_seconds(points, bytes) * (1 - 3e-3));
+      CHECK(seconds >= least_seconds(points, bytes) * (1 - 5e-3));
     }
   }
 }

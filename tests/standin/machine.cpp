@@ -107,7 +107,7 @@ void Machine::put(Stream& stream, Operation operation) {
 }
 
 void Machine::leave_out(const Stream& stream, const std::shared_ptr<Event>& event) {
-  left_out_ = LeftOut{&stream, event, event->recorded};
+  left_out_ = LeftOut{&stream, event, event->recorded, stream.queue.size()};
 }
 
 void Machine::moved() {
@@ -160,13 +160,16 @@ void Machine::run_head(Stream& stream) {
   memory_.open_only(stream.device);
   if (!head.started && head.start) {
     head.started = true;
-    if (left_out_ && &stream == left_out_->stream && left_out_->is_open()) {
-      left_out_->overtaken = true;
+    if (left_out_ && &stream == left_out_->stream && left_out_->before == 0) {
+      left_out_->overtaken = left_out_->overtaken || left_out_->is_open();
     }
     if (head.is_transfer) check_room(stream);
     head.start();
   }
-  if (!head.over || head.over()) stream.queue.pop_front();
+  if (!head.over || head.over()) {
+    if (left_out_ && &stream == left_out_->stream && left_out_->before > 0) --left_out_->before;
+    stream.queue.pop_front();
+  }
   moved();
 }
 

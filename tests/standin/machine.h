@@ -163,6 +163,7 @@ class Machine {
     const Stream* stream = nullptr;
     std::shared_ptr<Event> event;
     std::int64_t time = 0;
+    std::size_t before = 0;  // operations of the stream that were to run before the wait
     bool overtaken = false;  // the stream went on before the event
     bool is_open() const { return event->reached < time; }
   };
