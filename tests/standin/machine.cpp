@@ -160,7 +160,7 @@ void Machine::run_head(Stream& stream) {
   memory_.open_only(stream.device);
   if (!head.started && head.start) {
     head.started = true;
-    if (left_out_ && &stream == left_out_->stream && left_out_->before == 0) {
+    if (left_out_ && &stream == left_out_->stream && left_out_->before == 0 && !head.recorded) {
       left_out_->overtaken = left_out_->overtaken || left_out_->is_open();
     }
     if (head.is_transfer) check_room(stream);

@@ -50,7 +50,7 @@ struct Operation {
   std::string name;
   std::function<void()> start;
   std::function<bool()> over;
-  std::shared_ptr<Event> awaited = nullptr;
+  std::shared_ptr<Event> awaited = nullptr, recorded = nullptr;
   bool is_transfer = false;
   int blocks = 0;  // of a transfer: multiprocessors that it keeps while it waits for others
   bool started = false;
@@ -164,8 +164,13 @@ class Machine {
     std::shared_ptr<Event> event;
     std::int64_t time = 0;
     std::size_t before = 0;  // operations of the stream that were to run before the wait
-    bool overtaken = false;  // the stream went on before the event
-    bool is_open() const { return event->reached < time; }
+    bool overtaken = false;  // work of the stream ran before what the event stands for
+    // Not when all that is left is to record it.
+    bool is_open() const {
+      if (event->reached >= time) return false;
+      const auto& queue = event->stream->queue;
+      return queue.empty() || queue.front().recorded != event;
+    }
   };
   std::optional<LeftOut> left_out_;
   std::uint64_t moves_ = 0;

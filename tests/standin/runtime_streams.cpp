@@ -70,10 +70,13 @@ cudaError_t put_record(Machine& machine, Stream& stream, const std::shared_ptr<E
   if (stream.capture) return cudaSuccess;
   const std::int64_t time = ++event->recorded;
   event->stream = &stream;
-  machine.put(stream, {.name = "cudaEventRecord", .start = [&machine, event, time] {
-                         event->reached = time;
-                         event->time_s = machine.now_s();
-                       }});
+  machine.put(stream, {.name = "cudaEventRecord",
+                       .start =
+                           [&machine, event, time] {
+                             event->reached = time;
+                             event->time_s = machine.now_s();
+                           },
+                       .recorded = event});
   machine.run_some(stream.device);
   return cudaSuccess;
 }
