@@ -158,6 +158,8 @@ class OpenSets {
   void note_unexpected(bool fits) { misfits_ = fits ? 0 : misfits_ + 1; }
   // Of those that did not, since one did.
   std::int64_t misfits() const { return misfits_; }
+  // Plans that were looked at.
+  std::int64_t plans() const { return sure_.plans + doubtful_.plans; }
   // Whether a plan whose activations go to the host was the best so far.
   void note_doubtful(bool best) { in_vain_ = best ? 0 : in_vain_ + 1; }
 

@@ -15,9 +15,9 @@
 #include "planner/search/crew.h"
 #include "planner/search/expectation.h"
 #include "planner/search/objective.h"
-#include "planner/search/open_sets.h"
 #include "planner/search/set_bounds.h"
 #include "planner/search/space.h"
+#include "planner/search/staged_sets.h"
 
 namespace meshwright {
 namespace {
@@ -47,7 +47,7 @@ class Search {
     add_all(std::move(meshes));
     while (!stop_.stop_requested() && !is_exhausted()) {
       constexpr double kNever = std::numeric_limits<double>::infinity();
-      const auto node = open_.next(best_ ? enough() : kNever, promising());
+      const auto node = open_.next(best_ ? enough() : kNever, promising(), best_.has_value());
       if (!node) break;
       look_at(*node);
       ++turns_;
@@ -95,16 +95,11 @@ class Search {
     return *best_ - question_.gap * (*best_ - std::floor(*best_));
   }
 
-  // With very many micro-batches a simulation takes seconds, and so do a thousand blocks. Of plans
-  // that are not expected to fit few do.
+  // With very many micro-batches a simulation takes seconds, and so do a thousand blocks.
   bool is_exhausted() const {
     constexpr std::int64_t kMostTasks = 100'000'000;
     constexpr std::size_t kMostBlocks = 5000;
-    const auto most = static_cast<std::int64_t>(question_.most_simulated);
-    const SearchCounts& counts = result_.counts;
-    const bool long_enough = tasks_ >= kMostTasks || bounds().block_count() >= kMostBlocks ||
-                             open_.misfits() >= most / 4;
-    return (best_ && long_enough) || counts.simulated + counts.close + counts.too_large >= most;
+    return best_ && (tasks_ >= kMostTasks || bounds().block_count() >= kMostBlocks);
   }
 
   Bounds& bounds() const { return sets_.front().bounds(); }
@@ -224,7 +219,7 @@ class Search {
       const std::optional<double> before = best_;
       simulate(node);
       in_vain_ = best_ != before ? 0 : in_vain_ + 1;
-      if (node.choices.offload_activations) open_.note_doubtful(best_ != before);
+      if (node.choices.offload_activations) open_.note_doubtful(node, best_ != before);
       return;
     }
     const std::optional<double> least = add_all(children_of(node, space_, bounds()));
@@ -283,7 +278,7 @@ class Search {
     tasks_ += tasks;
     const Fit fit = fit_within(report, question_.max_memory);
     const bool fits = fit == Fit::Yes || (fit == Fit::Close && question_.allow_close);
-    if (!expectation_.fits(node)) open_.note_unexpected(fits);
+    if (!expectation_.fits(node)) open_.note_unexpected(node, fits);
     expectation_.learn(node, report);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
@@ -360,7 +355,7 @@ class Search {
     for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
       if (!best_ || !result_.complete || alike() >= wanted || tasks_ - before >= kMostTasks) return;
       if (stop_.stop_requested()) return;
-      const auto node = open_.next(std::numeric_limits<double>::infinity(), std::nullopt);
+      const auto node = open_.next(std::numeric_limits<double>::infinity(), std::nullopt, true);
       if (!node) return;
       if (node->depth == Depth::Plan) ++simulated;
       look_at(*node);
@@ -416,7 +411,7 @@ class Search {
   Crew crew_;
   std::vector<SetBounds> sets_;  // of each thread
   Expectation expectation_{room()};
-  OpenSets open_{expectation_};
+  StagedSets open_{expectation_, question_.most_simulated};
   std::map<std::string, Tried> ahead_;  // by their text
   std::int64_t tasks_ = 0;              // that were simulated
   std::optional<double> best_;          // by the objective
