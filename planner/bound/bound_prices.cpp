@@ -26,7 +26,7 @@ void cut_among(Transfer& transfer, std::int64_t elements, BufferElement element)
 
 Bounds::Prices& Bounds::prices_of(const PlanChoices& choices) {
   return prices_[{{choices.dp, choices.cp, choices.tp, choices.pp, choices.depth,
-                   replicas_sharing_experts(choices)},
+                   replicas_sharing_experts(choices), state_owners(choices)},
                   choices.tensor,
                   choices.place}];
 }
@@ -52,20 +52,24 @@ const TransferLoad& Bounds::send_price(Prices& prices, const PlanChoices& choice
 
 TransferLoad Bounds::replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                                    std::int64_t stage, std::int64_t elements, BufferElement element,
-                                   bool routed) {
+                                   Repeating which) {
   // Which of the devices that have parts of a sequence share experts out is not looked at.
-  if (routed && choices.cp > 1) return {};
-  if (const auto group = replica_group(choices, routed)) {
+  if (which == Repeating::Experts && choices.cp > 1) return {};
+  if (const auto group = replica_group(choices, which)) {
     return group_price(kind, element, *group, elements);
   }
-  const std::int64_t sharing = routed ? replicas_sharing_experts(choices) : 1;
-  const std::int64_t members = repeated_weights(choices) / sharing;
+  // So many stand from one to the next.
+  const std::int64_t apart = which == Repeating::Experts  ? replicas_sharing_experts(choices)
+                             : which == Repeating::Shares ? state_owners(choices)
+                                                          : 1;
+  const std::int64_t members =
+      which == Repeating::Owners ? state_owners(choices) : repeated_weights(choices) / apart;
   if (members == 1) return {};
-  const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements, routed});
+  const auto [entry, added] = prices.replicas.try_emplace({kind, element, stage, elements, which});
   if (!added) return entry->second;
   Transfer transfer{.kind = kind, .purpose = Purpose::Gradients};
   for (std::int64_t member = 0; member < members; ++member) {
-    transfer.group.push_back(repeating_device(choices, stage, member * sharing));
+    transfer.group.push_back(repeating_device(choices, stage, member * apart));
   }
   return entry->second = shared_price(std::move(transfer), elements, element);
 }
@@ -100,12 +104,18 @@ DeviceId Bounds::repeating_device(const PlanChoices& choices, std::int64_t stage
 }
 
 double Bounds::replica_loss(const PlanChoices& choices, std::int64_t stage) const {
-  const std::array<DeviceId, 2> ends = {
-      repeating_device(choices, stage, 0),
-      repeating_device(choices, stage, repeated_weights(choices) - 1)};
-  const double slows = links_.inside_domain(ends) ? setting_.engine.slow_down_inside_node
-                                                  : setting_.engine.slow_down_across_nodes;
-  return 1 - 1 / slows;
+  const EngineOptions& engine = setting_.engine;
+  const auto slows = [&](std::int64_t last) {
+    const std::array<DeviceId, 2> ends = {repeating_device(choices, stage, 0),
+                                          repeating_device(choices, stage, last)};
+    return links_.inside_domain(ends) ? engine.slow_down_inside_node
+                                      : engine.slow_down_across_nodes;
+  };
+  const std::int64_t all = repeated_weights(choices);
+  if (choices.zero == 0 || !choices.shard) return 1 - 1 / slows(all - 1);
+  // Those that share state out, and those that have the same share.
+  const std::int64_t owners = state_owners(choices);
+  return 1 - 1 / std::min(slows(owners - 1), slows(all - owners));
 }
 
 bool Bounds::has_equal_replicas(const PlanChoices& choices) const {
@@ -133,7 +143,7 @@ double Bounds::norm_price(Prices& prices, const PlanChoices& choices) const {
   if (!added) return entry->second;
   Transfer transfer{.kind = TransferKind::AllReduce, .purpose = Purpose::Norm};
   const std::int64_t replicas =
-      shares ? choices.dp * choices.cp : replicas_sharing_experts(choices);
+      shares ? choices.shard.value_or(choices.dp) * choices.cp : replicas_sharing_experts(choices);
   for (std::int64_t stage = 0; stage < choices.pp; ++stage) {
     // Layers of a 2.5d have the same gradients, as replicas and parts of the sequence do.
     const std::int64_t layers = repeated_weights(choices) / (choices.dp * choices.cp);

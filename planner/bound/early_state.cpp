@@ -38,10 +38,12 @@ Bytes Bounds::held_always(const PlanChoices& choices) const {
 // What the lanes between replicas have to do, as in StagePlay::lanes_s, and what they take
 // of links together.
 Seconds Bounds::of_replicas(const PlanChoices& choices) {
-  const auto all = replica_group(choices);
-  if (!all || all->members == 1 || choices.shard) return {};
+  const auto all = replica_group(choices, choices.zero > 0 ? Repeating::Owners : Repeating::All);
+  const auto shares = replica_group(choices, Repeating::Shares);
+  if (!all || !shares || repeated_weights(choices) == 1) return {};
   WeightElements weights = layer_weights_;
-  const auto sharing = replica_group(choices, true);
+  auto sharing = replica_group(choices, Repeating::Experts);
+  if (choices.shard && replicas_sharing_experts(choices) > 1) sharing.reset();
   if (!sharing) weights.routed = 0;
   const StageHolds holds = share_of(choices, weights);
   const BufferElement gradient = gradient_element(element_plan(choices));
@@ -72,7 +74,16 @@ Seconds Bounds::of_replicas(const PlanChoices& choices) {
   // Experts that nobody shares out are summed with all others.
   const std::int64_t largest =
       std::max(largest_.common, holds.routed > 0 ? std::int64_t{0} : largest_.routed);
-  const double common = lane(*all, holds.elements - holds.routed, largest);
+  const std::int64_t elements = holds.elements - holds.routed;
+  double common = lane(*all, elements, largest);
+  if (choices.zero > 0 && shares->members > 1) {
+    const std::int64_t owned = elements / all->members;
+    const TransferLoad rate =
+        group_rate(TransferKind::AllReduce, gradient, *shares,
+                   std::min(owned, std::max(most_elements, largest) / all->members + 1));
+    common = std::max(common, static_cast<double>(owned) * sums * rate.seconds);
+    ports.add(rate.ports, static_cast<double>(owned) * sums);
+  }
   const double routed =
       sharing ? lane(*sharing, holds.routed, share_of(choices, largest_).routed * choices.pp) : 0;
   return Seconds(std::max({common, routed, ports.most()}) * kRounding);

@@ -337,6 +337,7 @@ StageWork& Bounds::work_of(const PlanChoices& choices) {
   constexpr std::size_t kKept = 64;
   PlanChoices key = choices;
   key.zero = 0;
+  key.shard.reset();
   key.bucket = key.bucket_per_replica = Bytes();
   key.offload_optimizer = false;
   const auto found = std::ranges::find(

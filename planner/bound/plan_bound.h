@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -33,6 +34,10 @@ struct PlanBound {
 inline constexpr double kRounding = 1 - 1e-9;
 
 class StagePlay;
+
+// Of the devices that have the same weights those among which ZeRO shares one copy of the state
+// out.
+std::int64_t state_owners(const PlanChoices& choices);
 
 // Every member of a transfer's group has a part of the elements, or all.
 void cut_among(Transfer& transfer, std::int64_t elements, BufferElement element);
@@ -132,18 +137,22 @@ class Bounds {
                                                      const LoweredKey& key);
   std::variant<BlockBounds, Reasons> newly_bounded(const PlanChoices& choices,
                                                    const BlocksKey& key);
+  // Of devices that have the same weights: all, those that have the same experts, those that share
+  // one copy of the state out, and those that have the same share of it.
+  enum class Repeating { All, Experts, Owners, Shares };
   // Of transfers between devices that stand in one way: what, between which stages or in which,
   // how much.
   struct Prices {
     std::map<std::tuple<std::int64_t, std::int64_t, Bytes>, TransferLoad> sends;
-    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t, bool>,
+    std::map<std::tuple<TransferKind, BufferElement, std::int64_t, std::int64_t, Repeating>,
              TransferLoad>
         replicas;
     std::map<bool, double> norms;  // over all replicas or not
     std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, double> tied;  // stages, elements
   };
-  // Degrees, and replicas that share experts out; how tensor devices are laid out; place.
-  using PricesKey = std::tuple<std::array<std::int64_t, 6>, TensorForm, SharedList<NodeShare>>;
+  // Degrees, replicas that share experts out, and owners of state; how tensor devices are laid out;
+  // place.
+  using PricesKey = std::tuple<std::array<std::int64_t, 7>, TensorForm, SharedList<NodeShare>>;
 
   // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
   // what the largest of them uses.
@@ -190,7 +199,15 @@ class Bounds {
   bool has_room_for(const ReplicaGroup& group) const;
   std::vector<DeviceId> devices_of(const ReplicaGroup& group) const;  // in the first nodes
   // None: they may not all transfer alike.
-  std::optional<ReplicaGroup> replica_group(const PlanChoices& choices, bool routed = false) const;
+  std::optional<ReplicaGroup> replica_group(const PlanChoices& choices, Repeating which) const;
+  std::optional<ReplicaGroup> state_group(const PlanChoices& choices, Repeating which) const;
+  // Whether all such groups of all stages do.
+  bool replicas_alike(const PlanChoices& choices) const {
+    constexpr std::array kAll = {Repeating::All, Repeating::Experts, Repeating::Owners,
+                                 Repeating::Shares};
+    return std::ranges::all_of(
+        kAll, [&](Repeating which) { return replica_group(choices, which).has_value(); });
+  }
   const TransferLoad& group_price(TransferKind kind, BufferElement element,
                                   const ReplicaGroup& group, std::int64_t elements);
   // Of an element, in transfers of no more than so many.
@@ -235,7 +252,7 @@ class Bounds {
                                  std::int64_t to, Bytes bytes) const;
   TransferLoad replica_price(Prices& prices, TransferKind kind, const PlanChoices& choices,
                              std::int64_t stage, std::int64_t elements, BufferElement element,
-                             bool routed);
+                             Repeating which);
   // Of the sum over stages that have the same weight.
   double tied_price(Prices& prices, const PlanChoices& choices,
                     const std::vector<std::int64_t>& stages, std::int64_t elements) const;

@@ -6,6 +6,10 @@
 
 namespace meshwright {
 
+std::int64_t state_owners(const PlanChoices& choices) {
+  return repeated_weights(choices) / choices.dp * choices.shard.value_or(choices.dp);
+}
+
 std::int64_t Bounds::repeats_in_node(const PlanChoices& choices) {
   std::int64_t inside = 1;
   for (const NodeShare& share : choices.place) {
@@ -37,19 +41,35 @@ std::vector<DeviceId> Bounds::devices_of(const ReplicaGroup& group) const {
 }
 
 std::optional<Bounds::ReplicaGroup> Bounds::replica_group(const PlanChoices& choices,
-                                                          bool routed) const {
+                                                          Repeating which) const {
   if (!transfer_alike(choices)) return std::nullopt;
   const std::int64_t members = repeated_weights(choices);
   const std::int64_t inside = choices.place.empty() ? members : repeats_in_node(choices);
   const ReplicaGroup all{members, inside};
   if (!has_room_for(all)) return std::nullopt;
-  if (!routed) return all;
+  if (which == Repeating::All) return all;
+  if (which != Repeating::Experts) return state_group(choices, which);
   // Where groups of replicas that share experts out begin anywhere in nodes, nothing is said of
   // them.
   const std::int64_t sharing = replicas_sharing_experts(choices);
   if (choices.ep > 1 && choices.cp > 1) return std::nullopt;
   if (inside % sharing != 0 && sharing % inside != 0) return std::nullopt;
   return ReplicaGroup{members / sharing, std::max<std::int64_t>(1, inside / sharing)};
+}
+
+// Replicas that share state out stand next to each other, with all parts of their sequences.
+std::optional<Bounds::ReplicaGroup> Bounds::state_group(const PlanChoices& choices,
+                                                        Repeating which) const {
+  const std::int64_t shard = choices.shard.value_or(choices.dp), sets = choices.dp / shard;
+  const auto share = std::ranges::find(choices.place, "dp", &NodeShare::axis);
+  const std::int64_t alone = choices.place.empty() ? choices.dp : 1;
+  const std::int64_t inside = share == choices.place.end() ? alone : share->count;
+  if (inside % shard != 0 && shard % inside != 0) return std::nullopt;
+  if (which == Repeating::Shares) {
+    return ReplicaGroup{sets, std::max<std::int64_t>(1, inside / shard)};
+  }
+  const std::int64_t parts = choices.place.empty() ? choices.cp : repeats_in_node(choices) / inside;
+  return ReplicaGroup{shard * choices.cp, std::min(inside, shard) * parts};
 }
 
 const TransferLoad& Bounds::group_price(TransferKind kind, BufferElement element,

@@ -19,8 +19,8 @@ Bytes state_bytes(const StageHolds& stage, const PlanChoices& choices, const Pla
   const auto bytes = [&](BufferElement element) {
     return bytes_per_element(element, element_plan.precision);
   };
-  const std::int64_t repeats = repeated_weights(choices);
-  const std::int64_t repeats_routed = repeats / replicas_sharing_experts(choices);
+  const std::int64_t repeats = state_owners(choices);
+  const std::int64_t repeats_routed = repeated_weights(choices) / replicas_sharing_experts(choices);
   const auto share = [&](std::int64_t elements, int from) {
     if (choices.zero < from) return elements;
     return (elements - stage.routed) / repeats + stage.routed / repeats_routed;

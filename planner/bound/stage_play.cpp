@@ -19,7 +19,7 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
       work_(work),
       setting_(bounds.setting_),
       any_state_(any_state),
-      alike_(bounds.replica_group(choices) && bounds.replica_group(choices, true)),
+      alike_(bounds.replicas_alike(choices)),
       sums_at_once_(!any_state && repeats_ > 1 && choices.overlap && choices.zero < 3 &&
                     bounds.has_equal_replicas(choices)),
       prices_(bounds.prices_of(choices)),
@@ -128,7 +128,7 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
 // transferred: others may be slowed already, or hidden behind what they wait for.
 void StagePlay::slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
                           LaneTimes& after) const {
-  if (!sums_at_once_ || stage.loss == 0 || stage.summing <= before[kCompute]) return;
+  if (!sums_at_once_ || stage.loss == 0 || stage.summing.until <= before[kCompute]) return;
   const auto& rows = passed.advance.rows;
   const double waits = rows[kCompute][kCompute] - passed.compute_s;
   for (const std::size_t row : {kCompute, kBoundary}) {
@@ -136,7 +136,7 @@ void StagePlay::slow_down(const Stage& stage, const Passed& passed, const LaneTi
     const double received = before[kBoundary] + rows[row][kBoundary];
     const double start = computed >= received ? before[kCompute] : before[kBoundary];
     const double end = std::max(computed, received);
-    const double beside = std::min(stage.summing, end) - start;
+    const double beside = std::min(stage.summing.until, end) - start;
     const double slowed = beside - std::max(waits, passed.transfer_s);
     if (slowed > 0) after[row] = std::max(after[row], end + slowed * stage.loss);
   }

@@ -37,18 +37,21 @@ class StagePlay {
   Bytes host_bytes() const;
 
  private:
-  // Of one bucket: its gradients' sum over the replicas, and the gather of its weights.
+  // Of one bucket: its gradients' sum over the replicas, and the gather of its weights. Where only
+  // some replicas share state out, they sum, and then those that have the same share sum it.
   struct BucketPrice {
-    TransferLoad sum = {}, gather = {};
+    TransferLoad sum = {}, gather = {}, shares = {};
   };
   // What the lanes between replicas have to do in a step, and what it takes of ways out.
   struct ReplicaLoad {
     double lanes[2] = {};
+    double shares = 0;  // between those that have the same share of the state
     PortLoad ports = {};
 
     double busier() const { return std::max(lanes[0], lanes[1]); }
     void add(const ReplicaLoad& other) {
       for (std::size_t i = 0; i < 2; ++i) lanes[i] += other.lanes[i];
+      shares += other.shares;
       ports.add(other.ports);
     }
   };
@@ -71,6 +74,10 @@ class StagePlay {
     bool of_layers = false, tied = false, routed = false;
     BucketPrice price = {};
   };
+  // Until when sums over the replicas are under way: of those that share state out, and of all.
+  struct Summing {
+    double lane = kNever, until = kNever;
+  };
   struct Stage {
     LaneTimes state = never();
     std::size_t next = 0;  // item
@@ -87,11 +94,12 @@ class StagePlay {
     std::vector<Sync> syncs;
     std::map<std::size_t, Sync> tied;            // by weight
     double scattered[2] = {kNever, kNever};      // when the last sum is there, by lane
+    double shares_summed = kNever;               // and the sum of the shares
     std::size_t last_lane = 0;                   // of the latest sum
     double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
-    double summing = kNever;                     // until when sums over the replicas are under way
-    PipelineItem forward;                        // the last one
-    double previous_start = kNever;              // of the entry before the one at hand
+    Summing summing = {};
+    PipelineItem forward;            // the last one
+    double previous_start = kNever;  // of the entry before the one at hand
     // Until when copies to the host and back are under way.
     double copied_out = kNever, copied_back = kNever;
     double done_s = 0;  // of kernels
@@ -121,9 +129,10 @@ class StagePlay {
   LaneTimes backward(std::size_t number, const PipelineItem& item, bool sums);
   // What copies to the device hold the entry at hand back for, layer by layer.
   class CopiesBack;
-  // From when on what was summed is added up, and until when sums are under way.
+  // From when on what was summed is added up, and sums that are under way.
   struct Completed {
-    double held = 0, summing = 0;
+    double held = 0;
+    Summing summing = {};
   };
   Completed complete_buckets(std::size_t number, const PipelineItem& item, const BlockBound& block,
                              const LaneTimes& state, double done, std::int64_t repetition,
@@ -157,13 +166,15 @@ class StagePlay {
   double norm_s();
   // How often a bucket is summed and gathered in a step.
   bool knows_shares() const;
+  bool sums_in_two_steps(bool routed) const;
   double sums_of(bool tied) const;
   double gathers_of(bool of_layers) const;
   ReplicaLoad load_of(const BucketPrice& price, const BoundBucket& bucket, bool tied = false) const;
   // Experts that replicas share out have their state at fewer of them. Where the state is open, as
   // many as there can be.
   std::int64_t owners(bool routed = false) const {
-    return choices_.zero > 0 || any_state_ ? repeats_ / (routed ? sharing_ : 1) : 1;
+    if (choices_.zero == 0 && !any_state_) return 1;
+    return routed ? repeats_ / sharing_ : state_owners(choices_);
   }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {

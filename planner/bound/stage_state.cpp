@@ -61,7 +61,7 @@ LaneTimes StagePlay::backward(std::size_t number, const PipelineItem& item, bool
     const BlockBound& block = work_.block_of(chunk.runs[r]);
     for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
       double held = copies.held(block, chunk.runs[r].away, state[kCompute]);
-      double summing = stage.summing;
+      Summing summing = stage.summing;
       if (sums) {
         const Completed completed =
             complete_buckets(number, item, block, state, done, repetition, next);
@@ -102,17 +102,23 @@ StagePlay::Completed StagePlay::complete_buckets(std::size_t number, const Pipel
                     .price = prices.buckets[next]};
     if (item.last) stage.syncs.push_back(sync);
     if (!sync.routed) {
-      completed.summing = std::max(completed.summing, sync.ready) + sync.price.sum.seconds;
+      Summing& summing = completed.summing;
+      summing.lane = std::max(summing.lane, sync.ready) + sync.price.sum.seconds;
+      summing.until = std::max(summing.until, summing.lane) + sync.price.shares.seconds;
     }
     const bool shared = repeats_ > (sync.routed ? sharing_ : 1);
-    if (choices_.zero < 2 || !choices_.overlap || !knows_shares() || !shared) continue;
+    const bool known = knows_shares() || sums_in_two_steps(sync.routed);
+    if (choices_.zero < 2 || !choices_.overlap || !known || !shared) continue;
     // What is scattered is added to the own part when the next bucket is complete.
+    const double summed = std::max(stage.scattered[stage.last_lane], stage.shares_summed);
     completed.held =
-        std::max(completed.held, stage.scattered[stage.last_lane] + block.backward.compute_s -
-                                     weight.compute_before_s);
+        std::max(completed.held, summed + block.backward.compute_s - weight.compute_before_s);
     stage.last_lane = sync.routed ? 1 : 0;
     double& scattered = stage.scattered[stage.last_lane];
     scattered = std::max(scattered, sync.ready) + sync.price.sum.seconds;
+    if (sums_in_two_steps(sync.routed)) {
+      stage.shares_summed = std::max(stage.shares_summed, scattered) + sync.price.shares.seconds;
+    }
   }
   return completed;
 }
@@ -135,13 +141,21 @@ void StagePlay::note_tied(Stage& stage, const BlockBound& block, const LaneTimes
 StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elements, bool routed) {
   const auto stage = static_cast<std::int64_t>(number);
   const std::int64_t whole = padded(elements, owners(routed));
-  const auto price = [&](TransferKind kind, BufferElement element) {
-    return bounds_.replica_price(prices_, kind, choices_, stage, whole, element, routed);
+  using Repeating = Bounds::Repeating;
+  const auto price = [&](TransferKind kind, BufferElement element, Repeating which) {
+    const std::int64_t count = which == Repeating::Shares ? whole / owners(routed) : whole;
+    return bounds_.replica_price(prices_, kind, choices_, stage, count, element, which);
   };
-  if (choices_.zero == 0) return {price(TransferKind::AllReduce, gradient_element(element_plan_))};
-  if (!knows_shares()) return {};
-  return {price(TransferKind::ReduceScatter, gradient_element(element_plan_)),
-          price(TransferKind::AllGather, BufferElement::Real)};
+  const BufferElement gradient = gradient_element(element_plan_);
+  const Repeating all = routed ? Repeating::Experts : Repeating::All;
+  if (choices_.zero == 0) return {price(TransferKind::AllReduce, gradient, all)};
+  const bool two_steps = sums_in_two_steps(routed);
+  if (!knows_shares() && !two_steps) return {};
+  const Repeating own = two_steps ? Repeating::Owners : all;
+  BucketPrice bucket{price(TransferKind::ReduceScatter, gradient, own),
+                     price(TransferKind::AllGather, BufferElement::Real, own)};
+  if (two_steps) bucket.shares = price(TransferKind::AllReduce, gradient, Repeating::Shares);
+  return bucket;
 }
 
 const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size_t chunk) {
@@ -208,19 +222,27 @@ double StagePlay::end_of_stage(const Stage& stage) const {
   std::array<double, 2> lanes = {kNever, kNever};
   double end = std::max(stage.state[kCompute], stage.gathers_until[0]), left = 0;
   end = std::max(end, stage.gathers_until[1]);
+  double shares = kNever;
   for (const Sync& sync : stage.syncs) {
     double& lane = lanes[sync.routed];
     lane = std::max(lane, sync.ready) + sync.price.sum.seconds;
+    if (!sync.routed) shares = std::max(shares, lane) + sync.price.shares.seconds;
   }
+  end = std::max(end, shares);
   // The norm waits for all of them, and kernels are slowed until then. They share links.
   PortLoad ports;
   double ready = kNotSent;
   for (std::size_t i = stage.syncs.size(); i-- > 0;) {
     const Sync& sync = stage.syncs[i];
     ports.add(sync.price.sum.ports);
+    ports.add(sync.price.shares.ports);
     ready = std::min(ready, sync.ready);
     end = std::max(end, ready + ports.most());
-    if (!sync.routed) left += sync.price.sum.seconds * stage.loss;
+    if (!sync.routed) {
+      // After the last of these its shares are summed.
+      if (left == 0) left = sync.price.shares.seconds * stage.loss;
+      left += sync.price.sum.seconds * stage.loss;
+    }
     end = std::max(end, sync.ready + (stage.done_s - sync.done_s) + left);
   }
   return std::max({lanes[0], lanes[1], end});
@@ -252,10 +274,14 @@ double StagePlay::gathers_s(const Stage& stage) const {
   return std::max(lanes[0], lanes[1]);
 }
 
-// State that only some replicas share out is summed in two steps, which nothing is said of. Nor is
-// it of squares and cubes: of some plans with ZeRO-2 too much would be.
+// Of squares and cubes nothing is said: of some plans with ZeRO-2 too much would be.
 bool StagePlay::knows_shares() const {
   return !choices_.shard && choices_.tensor == TensorForm::OneD;
+}
+
+// Where only some replicas share state out. Of experts that replicas share out nothing is said.
+bool StagePlay::sums_in_two_steps(bool routed) const {
+  return choices_.shard && choices_.tensor == TensorForm::OneD && !routed;
 }
 
 // A tied weight's gradients are whole until the end.
@@ -273,7 +299,9 @@ StagePlay::ReplicaLoad StagePlay::load_of(const BucketPrice& price, const BoundB
   const double sums = sums_of(tied), gathers = gathers_of(bucket.of_layers);
   ReplicaLoad load;
   load.lanes[bucket.routed] = sums * price.sum.seconds + gathers * price.gather.seconds;
+  load.shares = sums * price.shares.seconds;
   load.ports.add(price.sum.ports, sums);
+  load.ports.add(price.shares.ports, sums);
   load.ports.add(price.gather.ports, gathers);
   return load;
 }
@@ -295,7 +323,8 @@ double StagePlay::lanes_s() {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const double replicas = stages_[s].replicas.busier();
     const double kernels = kernels_s(s) + stages_[s].update_s;
-    lanes = std::max({lanes, replicas, ports_s(s), kernels + replicas * stages_[s].loss});
+    lanes = std::max({lanes, replicas, stages_[s].replicas.shares, ports_s(s),
+                      kernels + replicas * stages_[s].loss});
     lanes = std::max(lanes, slowed_s(s));
   }
   return lanes;

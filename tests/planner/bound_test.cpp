@@ -33,6 +33,12 @@ void draw_experts(RandomChoices& random, PlanChoices& choices) {
   if (choices.sequence_parallel && !choices.capacity && random.yes(0.3)) choices.etp = 1;
 }
 
+// Half of the replicas share state out, or two of them.
+void draw_shard(RandomChoices& random, PlanChoices& choices) {
+  if (choices.zero == 0 || choices.dp < 4 || random.yes(0.5)) return;
+  choices.shard = random.one_of<std::int64_t>({2, choices.dp / 2});
+}
+
 // Ways to recompute of which some drop what others do, with the plan's own or those it is mixed of.
 std::vector<RecomputeChoice> recomputes_with(const RecomputeChoice& own) {
   std::vector<RecomputeChoice> all = {{Recompute::None},
@@ -67,6 +73,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
                                     : Precision::BF16;
     PlanChoices choices = random.draw(choices_of(setting.defaults, precision));
     if (drawn.model.starts_with("mixtral")) draw_experts(random, choices);
+    draw_shard(random, choices);
     const BatchChoice batch{.global_batch = choices.dp * choices.microbatch *
                                             random.one_of<std::int64_t>({1, 2, 4, 7, 12}),
                             .sequence = random.one_of<std::int64_t>({256, 512, 1024}),
