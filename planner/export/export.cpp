@@ -29,8 +29,8 @@ Refusals refusals_of_key(const TargetWriter& writer, std::string_view key,
   return refusals;
 }
 
-constexpr std::array<std::string_view, 8> kUnsearchedKeys = {
-    "precision", "kernels", "gradients", "rerun_all", "shard", "overlap", "reshard", "prefetch"};
+constexpr std::array<std::string_view, 7> kUnsearchedKeys = {
+    "precision", "kernels", "gradients", "rerun_all", "overlap", "reshard", "prefetch"};
 
 // What runs any place has its devices in one process.
 LaunchShape launch_of(const TargetWriter& writer, const PlanChoices& choices,

@@ -36,6 +36,7 @@ constexpr SearchedKey kSearchedKeys[] = {
     {"layers", [](PlanChoices& to, const PlanChoices& from) { to.layers = from.layers; }},
     {"recompute", [](PlanChoices& to, const PlanChoices& from) { to.recompute = from.recompute; }},
     {"zero", [](PlanChoices& to, const PlanChoices& from) { to.zero = from.zero; }},
+    {"shard", [](PlanChoices& to, const PlanChoices& from) { to.shard = from.shard; }},
     {"bucket",
      [](PlanChoices& to, const PlanChoices& from) {
        to.bucket = from.bucket;

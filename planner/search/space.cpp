@@ -9,6 +9,7 @@
 #include "planner/search/each_choice.h"
 #include "planner/search/searched_keys.h"
 #include "simulator/choices/model_layers.h"
+#include "simulator/choices/stage_axes.h"
 
 namespace meshwright {
 namespace {
@@ -35,6 +36,12 @@ std::int64_t widest_sharing(const Model& model, const Cluster& cluster) {
   std::int64_t node = 0;
   for (const NodeType& type : cluster.node_types) node = std::max(node, type.devices);
   return std::min(node, size_of_dim(model, "kv_heads") * size_of_dim(model, "queries_per_head"));
+}
+
+// Where a place is given.
+std::int64_t replicas_in_node(const PlanChoices& choices) {
+  const auto inside = std::ranges::find(choices.place, "dp", &NodeShare::axis);
+  return inside == choices.place.end() ? 1 : inside->count;
 }
 
 }  // namespace
@@ -246,7 +253,28 @@ std::vector<PlanChoices> SearchSpace::optimizer_offloads(const PlanChoices& part
 std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
   const std::vector<int> stages =
       repeated_weights(partial) > 1 ? std::vector{0, 1, 2, 3} : std::vector{0};
-  return allowed("zero", each(partial, stages, [](PlanChoices& c, int value) { c.zero = value; }));
+  std::vector<PlanChoices> all;
+  for (const PlanChoices& state :
+       allowed("zero", each(partial, stages, [](PlanChoices&c, int value) { c.zero = value; }))) {
+    for (PlanChoices& shared : allowed("shard", shards(state))) all.push_back(std::move(shared));
+  }
+  return all;
+}
+
+// Among all replicas, among those of a node, or of eight: with more, sums take hardly less than
+// with all. In one node nothing is gained. ZeRO-2 and 3 do so for every micro-batch, and bounds say
+// too little of it to leave them at once.
+std::vector<PlanChoices> SearchSpace::shards(const PlanChoices& state) const {
+  std::vector<PlanChoices> all = {state};
+  all.back().shard = base_.shard;
+  if (state.zero != 1 || state.place.empty() || replicas_sharing_experts(state) > 1) return all;
+  const std::int64_t node = replicas_in_node(state);
+  for (const std::int64_t shard : {node, 8 * node}) {
+    if (shard == 1 || shard >= state.dp || state.dp % shard != 0) continue;
+    all.push_back(state);
+    all.back().shard = shard;
+  }
+  return all;
 }
 
 std::vector<PlanChoices> SearchSpace::buckets(const PlanChoices& partial) const {
@@ -312,6 +340,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   if (kept_.sets.size() > 0) kept.push_back("the first layers of chunks as the next of these");
   add("recompute", std::move(kept));
   add("zero", {"0", "1", "2", "3"});
+  add("shard", {"all replicas", "with zero=1 those of a node, of eight nodes"});
   std::vector<std::string> buckets;
   // As the short form has them.
   for (const Bytes bucket : kBuckets) buckets.push_back(fmt::format("{} MiB", bucket / 1_MiB));
@@ -353,8 +382,17 @@ double SearchSpace::size() const {
   const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
   // What follows the mesh depends on little of it, unless a target has a say.
   std::map<std::int64_t, double> scheduled;               // by stages, with what layers keep
-  std::map<std::array<std::int64_t, 4>, double> divided;  // by degrees
-  std::map<bool, double> kept;                            // whether weights are repeated
+  std::map<std::array<std::int64_t, 4>, double> divided;  // by degrees, with zero
+  // By replicas, those in a node and those that share experts out, and parts of sequences.
+  std::map<std::array<std::int64_t, 4>, double> states;
+  const auto count_states = [&](const PlanChoices& one) {
+    const std::int64_t inside = one.place.empty() ? 0 : replicas_in_node(one);
+    const std::array key = {one.dp, inside, replicas_sharing_experts(one), one.cp};
+    const auto [ways, unknown] = states.try_emplace(key);
+    if (unknown || target_) ways->second = count(zeros(one));
+    return ways->second;
+  };
+  std::map<bool, double> kept;  // whether weights are repeated
   double size = 0;
   for (const PlanChoices& mesh : meshes()) {
     const auto sizes = microbatches(mesh);
@@ -364,10 +402,13 @@ double SearchSpace::size() const {
     if (unknown || target_) schedule->second = kept_ways(one);
     const auto [state, first] = kept.try_emplace(repeated_weights(one) > 1);
     if (first || target_) {
-      state->second = count(zeros(one)) * count(buckets(one));
+      state->second = count(buckets(one));
     }
     const auto [division, other] = divided.try_emplace({one.dp, one.tp, one.pp, one.cp});
-    if (other || target_) division->second = count(divisions(one));
+    if (other || target_) {
+      division->second = 0;
+      for (const PlanChoices& way : divisions(one)) division->second += count_states(way);
+    }
     size += count(sizes) * division->second * schedule->second * state->second;
   }
   return size;

@@ -40,7 +40,7 @@ class SearchSpace {
   // is if it may; and those that differ in the optimizer alone.
   std::vector<PlanChoices> activation_offloads(const PlanChoices& partial) const;
   std::vector<PlanChoices> optimizer_offloads(const PlanChoices& partial) const;
-  std::vector<PlanChoices> zeros(const PlanChoices& partial) const;
+  std::vector<PlanChoices> zeros(const PlanChoices& partial) const;  // zero, shard
   std::vector<PlanChoices> buckets(const PlanChoices& partial) const;
 
   // The state that takes least memory, for bounds of all of them; and where ZeRO is decided.
@@ -70,6 +70,8 @@ class SearchSpace {
   bool is_possible(const PlanChoices& tensor) const;
   // Every way to share experts out.
   std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
+  // Every way to share the state out.
+  std::vector<PlanChoices> shards(const PlanChoices& state) const;
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;

@@ -199,6 +199,7 @@ TEST_CASE("pinning what won gives the same plan, and its own bound") {
                                                                         : "none";
     pinned.pins.push_back({key, plain});
   }
+  if (!first.choices.shard) pinned.forbids.push_back({"shard", std::nullopt});
   const SearchResult again = search(pinned, asked.bench.setting);
   REQUIRE(again.plans.size() == 1);
   CHECK(again.plans.front().plan == first.plan);
