@@ -145,18 +145,24 @@ Fragment lower_all(const PlannedGraph& planned, const Plan& plan) {
                         FragmentEdges::Given);
 }
 
+// A graph refers to its plan.
+struct PlannedBlocks {
+  PlannedBlocks(const Plan& own, const Model& model) : plan(own), graph(plan_graph(model, plan)) {}
+  const Plan plan;
+  const PlannedGraph graph;
+};
+
 Plan with_more_samples(Plan plan, std::int64_t times) {
   plan.micro_batch *= times;
   plan.global_batch *= times;
   return plan;
 }
 
-void lower_samples(LoweredBlocks& blocks) {
-  blocks.one = lower_all(*blocks.planned, blocks.plan);
-  blocks.two = lower_all(*blocks.planned, with_more_samples(blocks.plan, 2));
-}
-
 }  // namespace
+
+const Fragment& LoweredBlocks::two() const {
+  return more->get([&] { return lower_all(*planned, with_more_samples(plan, 2)); });
+}
 
 std::vector<BlockOps> block_ops(const Model& model) {
   std::vector<BlockOps> blocks;
@@ -202,8 +208,9 @@ std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
   auto made = plan_of(blocks.choices, blocks.batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   blocks.plan = std::get<Plan>(std::move(made));
-  blocks.planned = std::make_shared<const PlannedGraph>(plan_graph(few.model, blocks.plan));
-  lower_samples(blocks);
+  const auto known = std::make_shared<const PlannedBlocks>(blocks.plan, few.model);
+  blocks.planned = {known, &known->graph};
+  blocks.one = lower_all(*blocks.planned, blocks.plan);
   return blocks;
 }
 
@@ -221,7 +228,7 @@ std::variant<LoweredBlocks, Reasons> lower_blocks(const LoweredBlocks& blocks,
   other.plan.recompute = recompute_segments(other.choices, few.model, other.plan.chunks);
   problems = check_recompute(other.plan, other.planned->graph);
   if (!problems.empty()) return problems;
-  lower_samples(other);
+  other.one = lower_all(*other.planned, other.plan);
   return other;
 }
 
@@ -236,7 +243,9 @@ std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t s
 
 Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
                       const std::vector<OpPlan>& ops, const Setting& few) {
-  if (ops == blocks.plan.ops) return grown(blocks.one, blocks.two, samples);
+  if (ops == blocks.plan.ops) {
+    return samples == 1 ? blocks.one : grown(blocks.one, blocks.two(), samples);
+  }
   Plan plan = with_more_samples(blocks.plan, samples);
   plan.ops = ops;
   return lower_all(plan_graph(few.model, plan), plan);
@@ -298,7 +307,9 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
                          const std::vector<OpPlan>& ops, const Setting& few, const LinkMap& links) {
   const Plan& plan = blocks.plan;
   const PlannedGraph& planned = *blocks.planned;
-  const Fragment fragment = with_samples(blocks, samples, ops, few);
+  const bool as_lowered = samples == 1 && ops == plan.ops;
+  const Fragment made = as_lowered ? Fragment() : with_samples(blocks, samples, ops, few);
+  const Fragment& fragment = as_lowered ? blocks.one : made;
   const PricedProgram priced(fragment, plan, few, links);
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};

@@ -11,6 +11,7 @@
 #include "costmodel/price/link_use.h"
 #include "planner/bound/max_plus.h"
 #include "planner/bound/port_load.h"
+#include "planner/bound/shared_memo.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/lowering/fragment.h"
 #include "simulator/report/predict.h"
@@ -94,12 +95,16 @@ Setting with_model(const Setting& setting, const Model& model);
 
 // The blocks of a model of few layers as one device has them, with one and with two samples of a
 // micro-batch: what they are with more follows from these, where the same transfers are cheapest.
+// The latter are lowered when they are asked for: many micro-batches have one sample.
 struct LoweredBlocks {
   PlanChoices choices;
   BatchChoice batch;
   Plan plan;
   std::shared_ptr<const PlannedGraph> planned;  // whatever is recomputed
-  Fragment one, two;
+  Fragment one;
+  std::shared_ptr<MadeOnce<Fragment>> more = std::make_shared<MadeOnce<Fragment>>();
+
+  const Fragment& two() const;
 };
 // Of the choices replicas, stages, schedule, state, bucket, offload and micro-batch do not count.
 std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,

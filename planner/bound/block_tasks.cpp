@@ -26,7 +26,7 @@ std::vector<BlockTask::Used> buffers_of(const FragmentTask& task, const LoweredB
   for (std::size_t o = 0; o < task.operands.size(); ++o) {
     const FragmentBufferId id = task.operands[o];
     if (!std::holds_alternative<OfMicrobatch>(blocks.one.buffers[id.index()].holds)) continue;
-    used.push_back({o, id.index(), bytes(blocks.one, id), bytes(blocks.two, id)});
+    used.push_back({o, id.index(), bytes(blocks.one, id), bytes(blocks.two(), id)});
   }
   return used;
 }
@@ -61,12 +61,13 @@ std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few
     numbers[t] = tasks.size();
     tasks.push_back(std::move(task));
   };
+  const Fragment& two = blocks.two();
   const std::size_t turn = blocks.one.forward.size();
   for (std::size_t t = 0; t < turn; ++t) {
-    add(t, blocks.one.forward[t], blocks.two.forward[t], true);
+    add(t, blocks.one.forward[t], two.forward[t], true);
   }
   for (std::size_t t = 0; t < blocks.one.backward.size(); ++t) {
-    add(turn + t, blocks.one.backward[t], blocks.two.backward[t], false);
+    add(turn + t, blocks.one.backward[t], two.backward[t], false);
   }
   return tasks;
 }

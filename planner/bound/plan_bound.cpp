@@ -172,7 +172,7 @@ std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> Bounds::lowered_bloc
   const LoweredKey key = key_of(choices);
   const auto tasks = [](const std::variant<LoweredBlocks, Reasons>& lowered) -> std::size_t {
     const auto* blocks = std::get_if<LoweredBlocks>(&lowered);
-    return blocks ? 2 * (blocks->one.forward.size() + blocks->one.backward.size()) : 1;
+    return blocks ? blocks->one.forward.size() + blocks->one.backward.size() : 1;
   };
   return known_->lowered.get(
       key, [&] { return newly_lowered(choices, key); }, tasks);

@@ -282,7 +282,7 @@ class Bounds {
   double flops_ = 0;                        // of matrix products, of a step
   double peak_ = 0;                         // of a device, in FLOPs per second
   struct KnownBlocks {
-    static constexpr std::size_t kTasks = 100'000;  // a thousand take a third of a megabyte
+    static constexpr std::size_t kTasks = 50'000;  // a thousand take one megabyte to three
     SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
     LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kTasks};
   };

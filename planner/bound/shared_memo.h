@@ -9,17 +9,29 @@
 
 namespace meshwright {
 
-// What was made for each key, for several threads: each is made once, by the first that asks, while
-// others that want it wait.
+// Made by the first thread that asks, while others that want it wait. It stays where it is.
+template <class Value>
+class MadeOnce {
+ public:
+  template <class Make>
+  const Value& get(Make make) {
+    std::call_once(once_, [&] { value_ = make(); });
+    return value_;
+  }
+
+ private:
+  std::once_flag once_;
+  Value value_;
+};
+
+// What was made for each key, for several threads.
 template <class Key, class Value>
 class SharedMemo {
  public:
   // It stays where it is. `make` may ask for other keys, not for its own.
   template <class Make>
   const Value& get(const Key& key, Make make) {
-    Entry& entry = entry_of(key);
-    std::call_once(entry.once, [&] { entry.value = make(); });
-    return entry.value;
+    return entry_of(key).get(make);
   }
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
@@ -27,17 +39,13 @@ class SharedMemo {
   }
 
  private:
-  struct Entry {
-    std::once_flag once;
-    Value value;
-  };
-  Entry& entry_of(const Key& key) {
+  MadeOnce<Value>& entry_of(const Key& key) {
     const std::lock_guard lock(mutex_);
     return entries_[key];
   }
 
   mutable std::mutex mutex_;
-  std::map<Key, Entry> entries_;
+  std::map<Key, MadeOnce<Value>> entries_;
 };
 
 // The same for what takes much memory: only the latest are kept, of which the weights are no more
@@ -49,23 +57,20 @@ class LatestMemo {
 
   template <class Make, class Weigh>
   std::shared_ptr<const Value> get(const Key& key, Make make, Weigh weigh) {
-    const std::shared_ptr<Entry> entry = entry_of(key);
-    std::call_once(entry->once, [&] {
-      entry->value = make();
-      add_weight(key, weigh(entry->value));
+    const std::shared_ptr<MadeOnce<Value>> entry = entry_of(key);
+    const Value& value = entry->get([&] {
+      Value made = make();
+      add_weight(key, weigh(made));
+      return made;
     });
-    return {entry, &entry->value};
+    return {entry, &value};
   }
 
  private:
-  struct Entry {
-    std::once_flag once;
-    Value value;
-  };
-  std::shared_ptr<Entry> entry_of(const Key& key) {
+  std::shared_ptr<MadeOnce<Value>> entry_of(const Key& key) {
     const std::lock_guard lock(mutex_);
     auto& entry = entries_[key];
-    if (!entry) entry = std::make_shared<Entry>();
+    if (!entry) entry = std::make_shared<MadeOnce<Value>>();
     return entry;
   }
   void add_weight(const Key& key, std::size_t weight) {
@@ -81,7 +86,7 @@ class LatestMemo {
 
   const std::size_t most_;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<Entry>> entries_;
+  std::map<Key, std::shared_ptr<MadeOnce<Value>>> entries_;
   std::size_t weight_ = 0;                         // of all
   std::deque<std::pair<Key, std::size_t>> order_;  // in which they were made, with their weights
 };
