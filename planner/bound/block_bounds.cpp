@@ -145,13 +145,6 @@ Fragment lower_all(const PlannedGraph& planned, const Plan& plan) {
                         FragmentEdges::Given);
 }
 
-// A graph refers to its plan.
-struct PlannedBlocks {
-  PlannedBlocks(const Plan& own, const Model& model) : plan(own), graph(plan_graph(model, plan)) {}
-  const Plan plan;
-  const PlannedGraph graph;
-};
-
 Plan with_more_samples(Plan plan, std::int64_t times) {
   plan.micro_batch *= times;
   plan.global_batch *= times;
@@ -161,7 +154,7 @@ Plan with_more_samples(Plan plan, std::int64_t times) {
 }  // namespace
 
 const Fragment& LoweredBlocks::two() const {
-  return more->get([&] { return lower_all(*planned, with_more_samples(plan, 2)); });
+  return more->get([&] { return lower_all(*planned.graph, with_more_samples(plan, 2)); });
 }
 
 std::vector<BlockOps> block_ops(const Model& model) {
@@ -198,46 +191,48 @@ Model with_layers(Model model, std::int64_t layers) {
   return model;
 }
 
-std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
-                                                  const BatchChoice& batch, const Setting& few) {
+std::variant<PlannedBlocks, Reasons> plan_blocks(const PlanChoices& choices,
+                                                 const BatchChoice& batch, const Setting& few) {
   Reasons problems;
   check_tensor(problems, choices, batch);
   if (!problems.empty()) return problems;
-  LoweredBlocks blocks{.choices = block_choices(choices, 1)};
+  PlannedBlocks blocks{.choices = block_choices(choices, 1)};
   blocks.batch = block_batch(batch, blocks.choices);
   auto made = plan_of(blocks.choices, blocks.batch, few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
-  blocks.plan = std::get<Plan>(std::move(made));
-  const auto known = std::make_shared<const PlannedBlocks>(blocks.plan, few.model);
-  blocks.planned = {known, &known->graph};
-  blocks.one = lower_all(*blocks.planned, blocks.plan);
+  blocks.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  blocks.graph = std::make_shared<const PlannedGraph>(plan_graph(few.model, *blocks.plan));
   return blocks;
 }
 
-std::variant<LoweredBlocks, Reasons> lower_blocks(const LoweredBlocks& blocks,
+LoweredBlocks lower_blocks(const PlannedBlocks& planned) {
+  return {
+      .planned = planned, .plan = *planned.plan, .one = lower_all(*planned.graph, *planned.plan)};
+}
+
+std::variant<LoweredBlocks, Reasons> lower_blocks(const PlannedBlocks& planned,
                                                   const RecomputeChoice& recompute,
                                                   const Setting& few) {
-  LoweredBlocks other{.choices = blocks.choices,
-                      .batch = blocks.batch,
-                      .plan = blocks.plan,
-                      .planned = blocks.planned};
-  other.choices.recompute = recompute;
+  PlanChoices choices = planned.choices;
+  choices.recompute = recompute;
   Reasons problems;
-  check_dropped(problems, other.choices, few.model);
+  check_dropped(problems, choices, few.model);
   if (!problems.empty()) return problems;
-  other.plan.recompute = recompute_segments(other.choices, few.model, other.plan.chunks);
-  problems = check_recompute(other.plan, other.planned->graph);
+  LoweredBlocks blocks{.planned = planned, .plan = *planned.plan, .one = {}};
+  blocks.plan.recompute = recompute_segments(choices, few.model, blocks.plan.chunks);
+  problems = check_recompute(blocks.plan, planned.graph->graph);
   if (!problems.empty()) return problems;
-  other.one = lower_all(*other.planned, other.plan);
-  return other;
+  blocks.one = lower_all(*planned.graph, blocks.plan);
+  return blocks;
 }
 
 std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t samples,
                                      const Setting& few) {
   if (blocks.plan.ops.empty() || samples == 1) return blocks.plan.ops;
   // Of several ways to move a tensor the cheapest depends on its size.
-  const PlanChoices choices = block_choices(blocks.choices, samples);
-  return resolve(choices, block_batch(blocks.batch, choices), few.model, few.cluster, *few.costs)
+  const PlanChoices choices = block_choices(blocks.planned.choices, samples);
+  return resolve(choices, block_batch(blocks.planned.batch, choices), few.model, few.cluster,
+                 *few.costs)
       .ops;
 }
 
@@ -256,17 +251,17 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   const LinkMap links(setting.cluster);
   const Model few_model = few_layers(setting.model);
   const Setting few = with_model(setting, few_model);
-  const auto made = lower_blocks(choices, batch, few);
+  const auto made = plan_blocks(choices, batch, few);
   const auto ranges = block_ops(few_model);
   const auto& kinds = setting.model.blocks;
   const auto most = std::ranges::max_element(kinds, {}, &Block::count);
-  if (!std::holds_alternative<LoweredBlocks>(made) || most == kinds.end() || most->count < 2) {
+  if (!std::holds_alternative<PlannedBlocks>(made) || most == kinds.end() || most->count < 2) {
     return {};
   }
   const auto layer = ranges.begin() + (most - kinds.begin());
-  const auto& blocks = std::get<LoweredBlocks>(made);
+  const LoweredBlocks blocks = lower_blocks(std::get<PlannedBlocks>(made));
   const Plan& plan = blocks.plan;
-  const PlannedGraph& planned = *blocks.planned;
+  const PlannedGraph& planned = *blocks.planned.graph;
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
   const Fragment fragment =
       with_samples(blocks, samples, ops_with_samples(blocks, samples, few), few);
@@ -306,7 +301,7 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
 BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
                          const std::vector<OpPlan>& ops, const Setting& few, const LinkMap& links) {
   const Plan& plan = blocks.plan;
-  const PlannedGraph& planned = *blocks.planned;
+  const PlannedGraph& planned = *blocks.planned.graph;
   const bool as_lowered = samples == 1 && ops == plan.ops;
   const Fragment made = as_lowered ? Fragment() : with_samples(blocks, samples, ops, few);
   const Fragment& fragment = as_lowered ? blocks.one : made;

@@ -93,24 +93,32 @@ std::vector<BlockOps> block_ops(const Model& model);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 
-// The blocks of a model of few layers as one device has them, with one and with two samples of a
-// micro-batch: what they are with more follows from these, where the same transfers are cheapest.
-// The latter are lowered when they are asked for: many micro-batches have one sample.
-struct LoweredBlocks {
+// A plan of the blocks of a model of few layers on the devices of one tensor group, with a sample
+// of a micro-batch on each, and what it makes of the model.
+struct PlannedBlocks {
   PlanChoices choices;
   BatchChoice batch;
-  Plan plan;
-  std::shared_ptr<const PlannedGraph> planned;  // whatever is recomputed
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const PlannedGraph> graph;  // refers to the plan; whatever is recomputed
+};
+// Of the choices replicas, stages, schedule, state, bucket, offload and micro-batch do not count.
+std::variant<PlannedBlocks, Reasons> plan_blocks(const PlanChoices& choices,
+                                                 const BatchChoice& batch, const Setting& few);
+
+// The blocks as one device has them, with one and with two samples of a micro-batch: what they are
+// with more follows from these, where the same transfers are cheapest. The latter are lowered when
+// they are asked for: many micro-batches have one sample.
+struct LoweredBlocks {
+  PlannedBlocks planned;
+  Plan plan;  // with what is recomputed
   Fragment one;
   std::shared_ptr<MadeOnce<Fragment>> more = std::make_shared<MadeOnce<Fragment>>();
 
   const Fragment& two() const;
 };
-// Of the choices replicas, stages, schedule, state, bucket, offload and micro-batch do not count.
-std::variant<LoweredBlocks, Reasons> lower_blocks(const PlanChoices& choices,
-                                                  const BatchChoice& batch, const Setting& few);
-// The same blocks with another recomputation: a third of the work.
-std::variant<LoweredBlocks, Reasons> lower_blocks(const LoweredBlocks& blocks,
+// As planned, and with another recomputation.
+LoweredBlocks lower_blocks(const PlannedBlocks& planned);
+std::variant<LoweredBlocks, Reasons> lower_blocks(const PlannedBlocks& planned,
                                                   const RecomputeChoice& recompute,
                                                   const Setting& few);
 

@@ -180,19 +180,25 @@ std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> Bounds::lowered_bloc
 
 std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& choices,
                                                            const LoweredKey& key) {
+  LoweredKey plain = key;
+  plain.recompute = {};
+  const auto planned = known_->planned.get(
+      plain, [&] { return newly_planned(choices, plain); }, [](const auto&) { return 1; });
+  if (const auto* reasons = std::get_if<Reasons>(&*planned)) return *reasons;
+  const auto& blocks = std::get<PlannedBlocks>(*planned);
+  if (key.recompute == plain.recompute) return lower_blocks(blocks);
+  return lower_blocks(blocks, key.recompute, few_setting_);
+}
+
+std::variant<PlannedBlocks, Reasons> Bounds::newly_planned(const PlanChoices& choices,
+                                                           const LoweredKey& key) const {
   PlanChoices block = choices;
   block.recompute = {};
-  const RecomputeChoice recompute = layer_recompute(choices.recompute);
-  if (recompute != RecomputeChoice{}) {
-    const auto plain = lowered_blocks(block);
-    if (const auto* reasons = std::get_if<Reasons>(&*plain)) return *reasons;
-    return lower_blocks(std::get<LoweredBlocks>(*plain), recompute, few_setting_);
-  }
   if (!choices.place.empty()) {
     block.place = {{"tp", key.tp_inside}, {"cp", key.cp_inside}};
     if (key.dp_inside > 1) block.place.push_back({"dp", key.dp_inside});
   }
-  return lower_blocks(block, batch_, few_setting_);
+  return plan_blocks(block, batch_, few_setting_);
 }
 
 const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choices) {

@@ -133,6 +133,8 @@ class Bounds {
   static LoweredKey key_of(const PlanChoices& choices);
   std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> lowered_blocks(
       const PlanChoices& choices);
+  std::variant<PlannedBlocks, Reasons> newly_planned(const PlanChoices& choices,
+                                                     const LoweredKey& key) const;
   std::variant<LoweredBlocks, Reasons> newly_lowered(const PlanChoices& choices,
                                                      const LoweredKey& key);
   std::variant<BlockBounds, Reasons> newly_bounded(const PlanChoices& choices,
@@ -282,8 +284,10 @@ class Bounds {
   double flops_ = 0;                        // of matrix products, of a step
   double peak_ = 0;                         // of a device, in FLOPs per second
   struct KnownBlocks {
-    static constexpr std::size_t kTasks = 50'000;  // a thousand take one megabyte to three
+    static constexpr std::size_t kPlanned = 500;
+    static constexpr std::size_t kTasks = 8'000;  // a thousand take one megabyte to three
     SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
+    LatestMemo<LoweredKey, std::variant<PlannedBlocks, Reasons>> planned{kPlanned};
     LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kTasks};
   };
   std::shared_ptr<KnownBlocks> known_;  // by all threads

@@ -145,8 +145,8 @@ TEST_CASE("blocks of more samples are what they are lowered to") {
     const auto samples = random.one_of<std::int64_t>({1, 2, 3, 4, 5, 8, 17});
     const BatchChoice batch{
         .global_batch = samples * rows, .sequence = 512, .precision = Precision::BF16};
-    const auto blocks = lower_blocks(choices, batch, setting);
-    if (!std::holds_alternative<LoweredBlocks>(blocks)) continue;
+    const auto blocks = plan_blocks(choices, batch, setting);
+    if (!std::holds_alternative<PlannedBlocks>(blocks)) continue;
     INFO(fmt::format("seed {}: {} on {} as {}, {} samples: {}", seed, drawn.model, drawn.cluster,
                      drawn.software, samples, to_text(choices)));
     choices.microbatch = samples * rows;
@@ -159,7 +159,7 @@ TEST_CASE("blocks of more samples are what they are lowered to") {
     const PlannedGraph planned = plan_graph(few, plan);
     const Fragment lowered = lower_fragment(planned, plan, {plan, DeviceId(0)},
                                             {0, planned.graph.ops.size()}, FragmentEdges::Given);
-    const auto& known = std::get<LoweredBlocks>(blocks);
+    const LoweredBlocks known = lower_blocks(std::get<PlannedBlocks>(blocks));
     const Fragment fragment =
         with_samples(known, samples, ops_with_samples(known, samples, setting), setting);
     const auto work = [](const FragmentTask& task) { return task.work; };
