@@ -41,6 +41,9 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::State, {choices}, node.bound.bytes);
       break;
     case Depth::State:
+      add_each(Depth::Lanes, {choices}, node.bound.bytes);
+      break;
+    case Depth::Lanes:
       add_each(Depth::Played, {choices}, node.bound.bytes);
       break;
     case Depth::Played:

@@ -16,7 +16,8 @@ enum class Depth {
   Offload,
   Memory,  // the same, with what it needs at the least
   Zero,
-  State,   // the same, with what lanes have to do about the state
+  State,   // the same, with what finds no room beside the state
+  Lanes,   // the same, with what lanes have to do about it
   Played,  // the same, with when they do
   Recompute,
   Plan

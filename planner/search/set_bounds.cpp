@@ -58,6 +58,9 @@ PlanBound SetBounds::bound_of(Depth depth, PlanChoices& choices) {
     case Depth::Zero:
       return {of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)), Bytes()};
     case Depth::State:
+      return {bounds_->of_any_state(fastest(choices, space_.leanest_optimizer(choices))), Bytes(),
+              Bytes()};
+    case Depth::Lanes:
       return {least_step(choices), Bytes(), Bytes()};
     case Depth::Played:
       return {};
