@@ -343,8 +343,14 @@ class Search {
         }));
   }
 
+  // Tasks of a plan, as far as plans were simulated.
+  std::int64_t tasks_of_plan() const {
+    const SearchCounts& counts = result_.counts;
+    return tasks_ / std::max<std::int64_t>(1, counts.simulated + counts.close + counts.too_large);
+  }
+
   // Some more plans to choose from, where the proof left few: the next by their bounds. Of plans
-  // that take long to simulate there are fewer.
+  // that take long to simulate there are fewer, or none.
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
     constexpr int kMostSimulated = 10, kMostTurns = 2000;
@@ -353,7 +359,8 @@ class Search {
     const std::int64_t before = tasks_;
     int simulated = 0;
     for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
-      if (!best_ || !result_.complete || alike() >= wanted || tasks_ - before >= kMostTasks) return;
+      if (!best_ || !result_.complete || alike() >= wanted) return;
+      if (tasks_ - before + tasks_of_plan() > kMostTasks) return;
       if (stop_.stop_requested()) return;
       const auto node = open_.next(std::numeric_limits<double>::infinity(), std::nullopt, true);
       if (!node) return;
