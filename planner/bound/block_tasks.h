@@ -18,6 +18,9 @@ struct BlockTask {
   std::vector<std::size_t> waits;  // earlier tasks of the same block and direction, in the list
   std::size_t block = 0, lane = 0;
   bool forward = true;
+  // Of layers: reads what comes in from the layer before; is the last to write what goes to the
+  // next.
+  bool receives = false, sends = false;
   // By operand of a kernel, those that are of a micro-batch: the same number for one buffer.
   struct Used {
     std::size_t operand = 0, buffer = 0;

@@ -117,9 +117,34 @@ Seconds Bounds::with_sample(const SampleSeconds& seconds, const PlanChoices& cho
   const auto stages = static_cast<double>(choices.pp);
   // As in of_any.
   const double ahead = (stages - 1) / 2 * seconds.layer * static_cast<double>(choices.microbatch);
-  const double kernels = (seconds.all * samples / stages + ahead) * kRounding;
+  const double average = seconds.all * samples / stages + ahead;
+  const double kernels =
+      std::max({average, busiest_s(seconds, choices), last_s(seconds, choices)}) * kRounding;
   // Where blocks cannot be lowered so, in no other way can there be less to multiply.
   return std::max(Seconds(kernels + setting_.step.step_s), of_mesh(choices));
+}
+
+// If no stage has more layers than they must have at the most, so many have that many that one of
+// them stands behind all the others. Before it does anything the first micro-batch has gone through
+// a layer at least of all stages between the first and it, and the last one goes back afterwards.
+double Bounds::busiest_s(const SampleSeconds& seconds, const PlanChoices& choices) const {
+  const std::int64_t most = (layer_count_ + choices.pp - 1) / choices.pp;
+  const std::int64_t busiest = layer_count_ - (most - 1) * choices.pp;
+  const double of_layer =
+      seconds.layer * static_cast<double>(batch_.global_batch / choices.dp);  // all samples
+  const double ahead = static_cast<double>(busiest - 2) * seconds.through - seconds.early;
+  return std::min(static_cast<double>(most) * of_layer + std::max(0.0, ahead),
+                  static_cast<double>(most + 1) * of_layer);
+}
+
+// Before the last chunk does anything the first micro-batch has gone through all layers before it,
+// and the last one goes back afterwards. The model's first layer, which has another neighbour, is
+// left out; the chunk has one layer or more, but not that one.
+double Bounds::last_s(const SampleSeconds& seconds, const PlanChoices& choices) const {
+  const double of_layer = seconds.layer * static_cast<double>(batch_.global_batch / choices.dp);
+  const auto others = static_cast<double>(layer_count_ - 2);
+  if (choices.pp == 1 || layer_count_ < 2) return 0;
+  return std::min(of_layer + others * seconds.through, (others + 1) * of_layer) - seconds.early;
 }
 
 Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {

@@ -120,6 +120,7 @@ Bounds::Bounds(const BatchChoice& batch, const Setting& setting, std::optional<B
   flops_ = forward * static_cast<double>(batch.global_batch) * (is_trained(setting.model) ? 3 : 1);
   const DimSizes sizes(setting.model, 1, batch.sequence);
   for (const Block& block : setting.model.blocks) {
+    layer_count_ += block.count > 1 ? block.count : 0;
     for (std::size_t w = 0; w < block.weights.size(); ++w) {
       if (block.weights[w].frozen) continue;
       const std::int64_t elements = sizes.elements(block.weights[w].dims) * block.count;
@@ -235,9 +236,7 @@ const std::variant<BlockBounds, Reasons>& Bounds::other_blocks(const PlanChoices
 
 std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) const {
   const Model& model = setting_.model;
-  std::int64_t layers = 0;
-  for (const Block& block : model.blocks) layers += block.count > 1 ? block.count : 0;
-  const std::vector<std::int64_t> of_chunks = layers_of_chunks(choices, layers);
+  const std::vector<std::int64_t> of_chunks = layers_of_chunks(choices, layer_count_);
   std::vector<std::vector<BlockRun>> chunks(of_chunks.size());
   std::size_t chunk = 0;
   std::int64_t left = of_chunks.front(), recomputed = recomputed_layers(choices.recompute, left);

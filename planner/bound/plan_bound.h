@@ -157,10 +157,12 @@ class Bounds {
   using PricesKey = std::tuple<std::array<std::int64_t, 7>, TensorForm, SharedList<NodeShare>>;
 
   // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
-  // what the largest of them uses.
+  // what the largest of them uses. Of a micro-batch, the least from what comes into a layer to what
+  // goes to the next, there and back, and how long before the end of a layer's backward it may go.
   struct SampleSeconds {
     double all = 0, layer = 0;
     Bytes largest = {};
+    double through = 0, early = 0;
   };
   using Samples = std::map<std::int64_t, SampleSeconds>;  // by micro-batch
   // In any place. What is known of them stays where it is.
@@ -176,6 +178,10 @@ class Bounds {
   const SampleSeconds& divided_sample(const PlanChoices& choices);
   SampleSeconds sample_of(const std::vector<double>& blocks, std::int64_t microbatch) const;
   Seconds with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const;
+  // Of the stages that have most layers the last one, whatever the layers of each.
+  double busiest_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
+  // Of the stage that the last layer is in.
+  double last_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
   double kernel_s(const Kernel& kernel) const;  // on the first device
   // Of a transfer of a block in any place, at the least where it takes place.
   double transfer_s(const Transfer& transfer, const PlanChoices& choices) const;
@@ -281,8 +287,9 @@ class Bounds {
   const Setting few_setting_;
   WeightElements weights_, layer_weights_;  // trained, of all blocks and of layers
   WeightElements largest_;                  // weight of layers
-  double flops_ = 0;                        // of matrix products, of a step
-  double peak_ = 0;                         // of a device, in FLOPs per second
+  std::int64_t layer_count_ = 0;
+  double flops_ = 0;  // of matrix products, of a step
+  double peak_ = 0;   // of a device, in FLOPs per second
   struct KnownBlocks {
     static constexpr std::size_t kPlanned = 500;
     static constexpr std::size_t kTasks = 8'000;  // a thousand take one megabyte to three

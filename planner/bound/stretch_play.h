@@ -21,6 +21,31 @@ struct Stretch {
   std::size_t first = 0, end = 0;
 };
 
+// The task of a direction that was the last to write, before a cut, what is read behind it.
+inline std::optional<std::size_t> last_writer(const Program& program, const Stretch& direction,
+                                              std::size_t cut) {
+  std::vector<std::optional<std::size_t>> written(program.buffers.size());
+  const auto each = [&](std::size_t t, bool reads, const auto& see) {
+    const Task& task = program.tasks[t];
+    const auto operands = program.operands_of(task);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      const bool does = reads ? reads_operand(program, task, o) : writes_operand(program, task, o);
+      if (does) see(written[operands[o].index()]);
+    }
+  };
+  for (std::size_t t = direction.first; t < cut; ++t) {
+    each(t, false, [&](auto& writer) { writer = t; });
+  }
+  std::optional<std::size_t> last;
+  for (std::size_t t = cut; t < direction.end; ++t) {
+    each(t, true, [&](auto& writer) {
+      if (writer) last = std::max(last.value_or(0), *writer);
+    });
+    each(t, false, [&](auto& writer) { writer.reset(); });
+  }
+  return last;
+}
+
 // A program of all blocks, forward then backward, with prices.
 class PricedProgram {
  public:
@@ -157,34 +182,9 @@ class StretchPlay {
     return ports;
   }
 
-  // The task of this direction that was the last to write, before a cut, what is read behind it.
-  std::optional<std::size_t> last_writer(std::size_t cut) const {
-    std::vector<std::optional<std::size_t>> written(program_.buffers.size());
-    const auto each = [&](std::size_t t, bool reads, const auto& see) {
-      const Task& task = program_.tasks[t];
-      const auto operands = program_.operands_of(task);
-      for (std::size_t o = 0; o < operands.size(); ++o) {
-        const bool does =
-            reads ? reads_operand(program_, task, o) : writes_operand(program_, task, o);
-        if (does) see(written[operands[o].index()]);
-      }
-    };
-    for (std::size_t t = direction_.first; t < cut; ++t) {
-      each(t, false, [&](auto& writer) { writer = t; });
-    }
-    std::optional<std::size_t> last;
-    for (std::size_t t = cut; t < direction_.end; ++t) {
-      each(t, true, [&](auto& writer) {
-        if (writer) last = std::max(last.value_or(0), *writer);
-      });
-      each(t, false, [&](auto& writer) { writer.reset(); });
-    }
-    return last;
-  }
-
   void find_crossing() {
-    incoming_ = last_writer(stretch_.first);
-    outgoing_ = last_writer(stretch_.end);
+    incoming_ = last_writer(program_, direction_, stretch_.first);
+    outgoing_ = last_writer(program_, direction_, stretch_.end);
     if (!incoming_) return;
     const Task& writer = program_.tasks[*incoming_];
     const auto operands = program_.operands_of(writer);
