@@ -89,11 +89,11 @@ std::string question_text(const Question& question, const Simulated& simulated) 
   const Plan& plan = *simulated.plan;
   return fmt::format(
       "{} on {}: {} of {} devices, {}, global batch {}, sequence {}\n"
-      "plan {}: {} micro-batches of {}\n{}\n\n",
+      "plan {}: {} micro-batch{} of {}\n{}\n\n",
       printable(plan.model.name), printable(plan.cluster.name), device_count(plan),
       device_count(question.cluster), to_text(plan.precision), plan.global_batch, plan.sequence,
-      printable(simulated.asked), microbatch_count(plan), plan.micro_batch,
-      software_text(question, plan));
+      printable(simulated.asked), microbatch_count(plan), microbatch_count(plan) == 1 ? "" : "es",
+      plan.micro_batch, software_text(question, plan));
 }
 
 std::string plans_text(const Question& question, const std::vector<Simulated>& plans) {
