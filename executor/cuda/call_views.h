@@ -15,7 +15,11 @@ class CallViews {
   bool fits() const { return fits_; }
   void refuse() { fits_ = false; }
 
-  std::size_t last() const { return call_.operand_count() - 1; }
+  // Of those that are computed with; the counts of rows may stand behind them.
+  std::size_t last() const {
+    const std::size_t end = call_.operand_count() - 1;
+    return call_.kernel.counts == end ? end - 1 : end;
+  }
   std::int64_t count(std::size_t i) const { return element_count_of(call_.operand(i)); }
   std::int64_t columns(std::size_t i) const { return call_.operand(i).sizes.back(); }
   std::int64_t rows(std::size_t i) const { return columns(i) == 0 ? 0 : count(i) / columns(i); }
