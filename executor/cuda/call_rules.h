@@ -4,6 +4,7 @@
 
 #include "executor/cuda/call_views.h"
 #include "executor/cuda/expert_work.h"
+#include "executor/cuda/router_work.h"
 #include "executor/rope_table.h"
 
 // What work needs to know of a call beside its operands.
@@ -56,6 +57,13 @@ AttentionOperands<Stored> attention_operands(const KernelCall& call, CallViews<S
                        .keys = views.place_ranges(place[3])};
   return {views.template heads<const Stored>(0), views.template heads<const Stored>(1),
           views.template heads<const Stored>(2), rules, call.kernel.accumulate};
+}
+
+// Of shares times choices in the loss of the whole batch, for one choice of a token.
+inline double balance_factor(const KernelCall& call, std::int64_t experts) {
+  const auto& place = call.kernel.place;
+  return call.attributes<RouterAttributes>().balance * static_cast<double>(experts) /
+         (static_cast<double>(place[1].size) * static_cast<double>(place[0].size));
 }
 
 template <class Stored>

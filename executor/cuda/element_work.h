@@ -209,4 +209,24 @@ struct AdamW {
   }
 };
 
+// A weight that moves by a fixed step against the sign of its gradient.
+template <class Stored, class Gradient, class State>
+struct SignStep {
+  const Gradient* gradient;
+  Stored* weight;
+  State* master;  // none: the weights are all there is
+  double rate;
+  const std::int32_t* predicate;  // where it is 0, all stays as it is; null: nobody asks
+  MESHWRIGHT_HD void operator()(std::int64_t i) const {
+    using Real = RealOf<State>;
+    if (predicate != nullptr && *predicate == 0) return;
+    const auto slope = load(gradient, i);
+    const double sign = (slope > 0 ? 1 : 0) - (slope < 0 ? 1 : 0);
+    const Real before = master == nullptr ? static_cast<Real>(load(weight, i)) : load(master, i);
+    const Real w = before - static_cast<Real>(rate * sign);
+    if (master != nullptr) store(master, i, w);
+    store(weight, i, static_cast<RealOf<Stored>>(w));
+  }
+};
+
 }  // namespace meshwright::work

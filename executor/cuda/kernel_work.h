@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "executor/cuda/call_rules.h"
@@ -122,6 +123,20 @@ class KernelWork : private GivenWork<Stored, Machine> {
                           v.template log_sums<Real>(4), call_.operand(1).sizes[1]});
       case KernelKind::Router:
         return add_router();
+      case KernelKind::RouterCounts:
+        return elements(count(1),
+                        RouterCounts{v.index_rows(0), columns(1),
+                                     call_.operand(0).sizes[1] / call_.operand(1).sizes[1],
+                                     columns(0), v.out_index_rows(1)});
+      case KernelKind::RouterRoom:
+        return add_router_room();
+      case KernelKind::BalanceSums:
+        return by_column(count(2) / 2, BalanceSums<Stored>{v.in_rows(0), v.index_rows(1),
+                                                           router_rules(call_, views_, columns(1)),
+                                                           call_.operand(0).sizes[1],
+                                                           v.template doubles<double>(2)});
+      case KernelKind::Balance:
+        return add_balance();
       case KernelKind::ExpertOrder:
         return add_expert_order();
       case KernelKind::Dispatch:
@@ -189,6 +204,12 @@ class KernelWork : private GivenWork<Stored, Machine> {
                                                       v.addend_rows(),
                                                       router_rules(call_, views_, columns(1)),
                                                       columns(0), v.out_rows(last())});
+      case KernelKind::Balance:
+        return by_row(rows(0),
+                      BalanceGradient<Stored>{
+                          v.in_rows(0), v.addend_rows(), v.template doubles<const double>(1),
+                          router_rules(call_, views_, 1), call_.operand(0).sizes[1], columns(0),
+                          balance_factor(call_, columns(0)), numbers(), v.out_rows(last())});
       case KernelKind::Dispatch:
         return by_row(rows(last()),
                       DispatchGradient<Stored>{v.index_rows(0), v.in_rows(1), v.addend_rows(),
@@ -221,6 +242,11 @@ class KernelWork : private GivenWork<Stored, Machine> {
                            NormWeightGradient<Stored, Gradient>{
                                v.in_rows(0), In<Real>(), v.statistic(1), v.in_rows(2), rows(0),
                                accumulate, v.template gradient_vector<Gradient>(3), nullptr});
+        case KernelKind::Router:
+          return by_column(
+              count(1), RouterBiasGradient<Stored, Gradient>{
+                            v.index_rows(0), rows(0), columns(0), count(1), bias_unit(), accumulate,
+                            v.template gradient_vector<Gradient>(1)});
         case KernelKind::Embedding: {
           const EmbeddingGradient<Stored, Gradient> work{
               v.index(0), v.in_rows(1),           rows(2),
@@ -323,15 +349,40 @@ class KernelWork : private GivenWork<Stored, Machine> {
   bool add_router() {
     auto& v = views_;
     constexpr std::size_t kWithBias = 4;
-    if (call_.operand_count() == kWithBias) return false;
-    const RouterRules rules = router_rules(call_, views_, columns(1));
-    const Router<Stored> work{v.in_rows(0), rules, v.out_rows(1), v.out_index_rows(2)};
+    const bool has_bias = call_.operand_count() == kWithBias;
+    const RouterRules rules = router_rules(call_, views_, columns(last()));
+    const Router<Stored> work{v.in_rows(0), has_bias ? v.in_vector(1) : nullptr, rules,
+                              v.out_rows(last() - 1), v.out_index_rows(last())};
     if (!elements(rows(0), work)) return false;
     if (!call_.kernel.capacity) return true;
     const std::int64_t sequence = call_.operand(0).sizes[1];
     return elements(sequence == 0 ? 0 : rows(0) / sequence * rules.experts,
                     RouterCapacity{work.expert, rules.experts, sequence, rules.choices,
                                    *call_.kernel.capacity});
+  }
+  bool add_router_room() {
+    auto& v = views_;
+    const Operand &chosen = call_.operand(0), &counts = call_.operand(1);
+    return elements(chosen.sizes[0] * columns(1),
+                    RouterRoom{v.index_rows(0), v.index_rows(1), columns(1), chosen.sizes[1],
+                               columns(0), counts.sizes[1], *call_.kernel.capacity,
+                               v.place_ranges(call_.kernel.place[1]), v.out_index_rows(2)});
+  }
+  // A device that knows all of a sequence's loss adds its part of it.
+  bool add_balance() {
+    const DimPlace& labels = call_.kernel.place[1];
+    const double share =
+        static_cast<double>(size_of(labels.ranges)) / static_cast<double>(labels.size);
+    return reduced(
+        call_.operand(0).sizes[0],
+        Balance{views_.template doubles<const double>(0), columns(0),
+                share * balance_factor(call_, columns(0)), views_.template doubles<double>(1)});
+  }
+  // What counts of a router's choices are multiplied by (executor/cpu/router.cpp says why).
+  double bias_unit() const {
+    const auto& place = call_.kernel.place;
+    const std::int64_t step = place[0].size * place[1].size * columns(0);
+    return 1 / static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(step)));
   }
   bool add_expert_order() {
     auto& v = views_;

@@ -74,29 +74,41 @@ class StepWork : private GivenWork<Stored, Machine> {
   template <class Gradient>
   bool add_adamw(Gradient) {
     constexpr std::size_t kWithMaster = 6;
-    const bool has_master = call_.operand_count() == kWithMaster;
     for (const OperandRange& range : call_.kernel.ranges) {
-      if (range.sign_rate) return false;
-      const StepNumbers* const all = numbers();
-      const AdamWFactors* const factors =
-          all == nullptr ? nullptr : (range.decay ? &all->decaying : &all->other);
-      const auto work = has_master
-                            ? elements(range.count, adamw<Gradient, float>(range.first, factors))
-                            : elements(range.count, adamw<Gradient, Stored>(range.first, factors));
-      if (!work) return false;
+      const bool added = call_.operand_count() == kWithMaster ? add_range<Gradient, float>(range)
+                                                              : add_range<Gradient, Stored>(range);
+      if (!added) return false;
     }
     return true;
+  }
+  template <class Gradient, class State>
+  bool add_range(const OperandRange& range) {
+    if (range.sign_rate) {
+      return elements(range.count, sign_step<Gradient, State>(range.first, *range.sign_rate));
+    }
+    const StepNumbers* const all = numbers();
+    const AdamWFactors* const factors =
+        all == nullptr ? nullptr : (range.decay ? &all->decaying : &all->other);
+    return elements(range.count, adamw<Gradient, State>(range.first, factors));
+  }
+  template <class State>
+  State* master(std::int64_t first) const {
+    return call_.operand_count() > 5 ? call_.template data<State>(5) + first : nullptr;
+  }
+  template <class Gradient, class State>
+  SignStep<Stored, Gradient, State> sign_step(std::int64_t first, double rate) {
+    return {views_.template gradient_vector<Gradient>(0) + first,
+            call_.template data<Stored>(2) + first, master<State>(first), rate, call_.predicate};
   }
   // Moments are as precise as the weights that are moved.
   template <class Gradient, class State>
   AdamW<Stored, Gradient, State> adamw(std::int64_t first, const AdamWFactors* factors) {
-    const bool has_master = call_.operand_count() > 5;
     return {views_.template gradient_vector<Gradient>(0) + first,
             views_.template doubles<const double>(1),
             call_.template data<Stored>(2) + first,
             call_.template data<State>(3) + first,
             call_.template data<State>(4) + first,
-            has_master ? call_.template data<State>(5) + first : nullptr,
+            master<State>(first),
             factors,
             call_.predicate};
   }

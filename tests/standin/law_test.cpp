@@ -31,6 +31,7 @@ std::string problem_of(const LawCase& law_case, std::uint32_t seed, bool graphs,
     const std::string words = refused.what();
     const bool said = words.find("--device cpu has all of them") != std::string::npos ||
                       (graphs && words.find("without --cuda-graphs") != std::string::npos);
+    if (said && !graphs) std::cout << "refused: " << words << "\n";
     return said ? kRefused : words;
   } catch (const std::exception& error) {
     const auto wrong = faults();
