@@ -68,7 +68,8 @@ class Offloading {
     }
     for (const OffloadedTensors& tensors : plan.offload) {
       if (tensors.back <= chunk.first_op || tensors.back > chunk.end_op) continue;
-      for (const std::string& name : tensors.tensors) move(kept.at(name), tensors);
+      const std::size_t back = place_of(tensors);
+      for (const std::string& name : tensors.tensors) move(kept.at(name), back, tensors.early);
     }
     for (FragmentTask& task : fragment_.backward) {
       for (FragmentBufferId& id : task.operands) {
@@ -80,18 +81,22 @@ class Offloading {
   }
 
  private:
-  void move(std::size_t buffer, const OffloadedTensors& tensors) {
+  // In the backward, where they are to come back.
+  std::size_t place_of(const OffloadedTensors& tensors) const {
+    const Tasks& backward = fragment_.backward;
+    const auto reached = std::ranges::find_if(
+        backward, [&](const FragmentTask& task) { return task.op < tensors.back; });
+    return static_cast<std::size_t>(reached - backward.begin());
+  }
+
+  void move(std::size_t buffer, std::size_t place, bool early) {
     const FragmentBufferId kept(buffer);
     const FragmentBufferId away = add_buffer(buffer, Space::Host);
     const FragmentBufferId again = add_buffer(buffer, Space::Device);
     again_.emplace(kept, again);
     out_.emplace_back(*last_[buffer] + 1, copy(CopyDirection::ToHost, kept, away));
-    const Tasks& backward = fragment_.backward;
-    const auto reached = std::ranges::find_if(
-        backward, [&](const FragmentTask& task) { return task.op < tensors.back; });
-    const auto place = static_cast<std::size_t>(reached - backward.begin());
     FragmentTask back = copy(CopyDirection::FromHost, away, again);
-    back.early = tensors.early;
+    back.early = early;
     back_.emplace_back(std::min(place, *first_[buffer]), std::move(back));
   }
 
