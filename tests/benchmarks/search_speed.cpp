@@ -3,7 +3,8 @@
 //   search_speed [MODEL CLUSTER BATCH SEQUENCE [SOFTWARE [GAP [KEY VALUE]...]]]
 //   search_speed growth
 //
-// KEY VALUE pin a choice. `growth`: one line for each number of devices and of layers.
+// KEY VALUE pin a choice. `growth`: one line for each number of devices, with two samples for each,
+// and of layers.
 //
 // Without arguments: the cases that docs/search.md names, each with the software that such devices
 // are used with and with none. Prints one line for each.
@@ -115,9 +116,10 @@ void run_growth() {
   const std::string_view head =
       "space | sets | simulated | step | gap | CPU-s |\n|---|---|---|---|---|---|---|\n";
   fmt::print("| devices | {}", head);
+  // Who has more devices trains with larger batches.
   for (const int nodes : {8, 32, 128, 512, 2048, 8192}) {
     run_line(fmt::format("{}", 8 * nodes),
-             {"llama3-70b", fmt::format("h100:{}x8", nodes), 2048, 8192, "megatron-core"});
+             {"llama3-70b", fmt::format("h100:{}x8", nodes), 16 * nodes, 8192, "megatron-core"});
   }
   const auto folder = std::filesystem::temp_directory_path() / "meshwright_search_growth";
   std::filesystem::create_directories(folder);
