@@ -317,7 +317,8 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     cost.layer = block.layer;
     const Stretch ahead = stretch_of(priced, forward, block.ops);
     const Stretch back = stretch_of(priced, backward, block.ops);
-    cost.forward = StretchPlay(priced, forward, ahead).play();
+    StretchPlay play_ahead(priced, forward, ahead);
+    cost.forward = play_ahead.play();
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
     const auto fetched =
@@ -325,6 +326,8 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
     add_copies(cost, priced, fragment, plan.precision, back);
     add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
+    cost.steps[0] = block_steps(priced, fragment, play_ahead, cost.weights);
+    cost.steps[1] = block_steps(priced, fragment, play, cost.weights);
     if (block.layer && costs.message == Bytes()) {
       costs.message = message_bytes(planned, plan, block.ops) * samples;
     }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
 #include "costmodel/base/units.h"
 #include "costmodel/kernel/kernel.h"
 #include "costmodel/price/link_use.h"
+#include "planner/bound/block_steps.h"
 #include "planner/bound/max_plus.h"
 #include "planner/bound/port_load.h"
 #include "planner/bound/shared_memo.h"
@@ -38,6 +40,8 @@ struct BlockWeight {
   LaneTimes complete = never();  // when its gradient is, from the state before the backward
   double compute_before_s = 0;   // of the backward's kernels, up to that
   double read_after_s = 0;       // of the forward's kernels, up to the first that may read it
+  // Where it is first used, forward and backward, and where its gradient is complete.
+  std::optional<StepPlace> uses[2] = {}, completes = {};
 };
 
 // The most that is there, by what of the state is elsewhere and comes for the kernels that use it:
@@ -58,6 +62,7 @@ struct Peaks {
 
 struct BlockBound {
   BlockWork forward, backward;
+  BlockSteps steps[2];         // the same, forward and backward
   Bytes kept;                  // from the forward to the backward, of one micro-batch
   std::vector<Bytes> kept_by;  // of these what each op leaves
   // Where activations go to the host: what is brought back for the backward, and the seconds of its

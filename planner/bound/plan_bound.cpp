@@ -287,7 +287,7 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
 }
 
 PlanBound Bounds::of(const PlanChoices& choices) {
-  StagePlay play(*this, choices, work_of(choices), false);
+  StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
   const Bytes bytes = play.bytes() + held_always(choices);
   // Nobody wants to know how fast it is.
   const bool is_too_large = room_ && bytes > *room_;
@@ -296,13 +296,14 @@ PlanBound Bounds::of(const PlanChoices& choices) {
 }
 
 Seconds Bounds::step_of(const PlanChoices& choices) {
-  return with_steps_between(StagePlay(*this, choices, work_of(choices), false).step(), choices);
+  return with_steps_between(StagePlay(*this, choices, work_of(choices), LeftOpen::Kept).step(),
+                            choices);
 }
 
 Seconds Bounds::least_step_of(const PlanChoices& choices) {
   StageWork& work = work_of(choices);
-  if (!work.end) work.end = StagePlay(*this, choices, work, true).step();
-  return with_steps_between(StagePlay(*this, choices, work, false).least_step(), choices);
+  if (!work.end) work.end = StagePlay(*this, choices, work, LeftOpen::State).step();
+  return with_steps_between(StagePlay(*this, choices, work, LeftOpen::Kept).least_step(), choices);
 }
 
 Seconds Bounds::with_steps_between(double step, const PlanChoices& choices) const {
@@ -313,13 +314,14 @@ Seconds Bounds::with_steps_between(double step, const PlanChoices& choices) cons
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {
   StageWork& work = work_of(choices);
-  StagePlay play(*this, choices, work, true);
+  StagePlay play(*this, choices, work, LeftOpen::State);
   if (!work.end) work.end = play.step();
   return Seconds(std::max(*work.end, play.copies_s()) * kRounding + setting_.step.step_s);
 }
 
 Bytes Bounds::bytes_of(const PlanChoices& choices) {
-  return StagePlay(*this, choices, work_of(choices), true).bytes() + held_always(choices);
+  return StagePlay(*this, choices, work_of(choices), LeftOpen::State).bytes() +
+         held_always(choices);
 }
 
 Bytes Bounds::frugal_bytes(const PlanChoices& choices) {

@@ -67,7 +67,7 @@ class Bounds {
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
   PlanBound of(const PlanChoices& choices);
-  // Its time, whatever it needs.
+  // The time of all plans that compute as much again or more, whatever they need.
   Seconds step_of(const PlanChoices& choices);
   // No more than that, without playing what is done about its state.
   Seconds least_step_of(const PlanChoices& choices);

@@ -5,22 +5,24 @@
 #include <map>
 #include <optional>
 
+#include "planner/bound/gathered_entry.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 #include "simulator/plan/plan.h"
 
 namespace meshwright {
 
-StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, bool any_state)
+StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, LeftOpen open)
     : bounds_(bounds),
       choices_(choices),
       repeats_(repeated_weights(choices)),
       sharing_(replicas_sharing_experts(choices)),
       work_(work),
       setting_(bounds.setting_),
-      any_state_(any_state),
+      open_(open),
+      any_state_(open == LeftOpen::State),
       alike_(bounds.replicas_alike(choices)),
-      sums_at_once_(!any_state && repeats_ > 1 && choices.overlap && choices.zero < 3 &&
+      sums_at_once_(!any_state_ && repeats_ > 1 && choices.overlap && choices.zero < 3 &&
                     bounds.has_equal_replicas(choices)),
       prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
@@ -105,7 +107,9 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
   const LaneTimes before = stage.state;
   const bool sums = (item.last || (choices_.zero >= 2 && repeats_ > 1)) && !any_state_;
-  if (!item.forward && (sums || choices_.offload_activations)) {
+  if (plays_gathers(item)) {
+    stage.state = GatheredEntry(*this, number, item).run(before);
+  } else if (!item.forward && (sums || choices_.offload_activations)) {
     stage.state = backward(number, item, sums);
   } else {
     const Passed passed = item.forward
@@ -162,6 +166,7 @@ LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
   ports.add(prices.ports);
   after[kCompute] =
       std::max(after[kCompute], state[kCompute] + std::max(prices.gathers, ports.most()));
+  if (plays_gathers(item)) return after;
   after[kCompute] = std::max(after[kCompute], after_lanes(stages_[number], item, prices, state));
   return after;
 }

@@ -20,12 +20,16 @@ Bytes optimizer_bytes(const Plan& element_plan, std::int64_t elements);
 Bytes state_bytes(const StageHolds& stage, const PlanChoices& choices, const Plan& element_plan,
                   const Setting& setting);
 
+// What plans that are played as one differ in: nothing; what they keep, and compute again beside
+// what this one does; or how state is summed and shared out, zero and bucket, besides.
+enum class LeftOpen { Nothing, Kept, State };
+
 // Plays a plan's stages, chunk by chunk: each takes what its blocks take alone, and what goes
 // between stages its price. Where the state is open, nothing is done for it.
 class StagePlay {
  public:
   // All must outlive this.
-  StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, bool any_state);
+  StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, LeftOpen open);
 
   double step();
   // No more than that, without playing what is done about the state: what lanes have to do, and
@@ -65,6 +69,9 @@ class StagePlay {
     // forward, and of the sums of all gradients.
     double gather_lanes[2] = {}, left_s[2] = {}, sum_lanes[2] = {};
     ReplicaLoad step = {};  // of all buckets
+    // Where every entry gathers: buckets in the order of their first use, forward and backward, and
+    // in that in which their gradients are complete.
+    std::vector<std::size_t> used[2], completed;
   };
   // Gradients that are summed over the replicas together.
   struct Sync {
@@ -97,6 +104,7 @@ class StagePlay {
     double shares_summed = kNever;               // and the sum of the shares
     std::size_t last_lane = 0;                   // of the latest sum
     double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
+    double not_added = kNever;  // when the last sum is there, if it is not added yet
     Summing summing = {};
     PipelineItem forward;            // the last one
     double previous_start = kNever;  // of the entry before the one at hand
@@ -120,6 +128,9 @@ class StagePlay {
   void slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
                  LaneTimes& after) const;
   void note_copies(Stage& stage, const PipelineItem& item, double start);
+  // An entry that gathers its weights and sums its gradients over the replicas.
+  class GatheredEntry;
+  void order_uses(ChunkPrices& prices, std::size_t kind) const;
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
   double after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
                      const LaneTimes& state) const;
@@ -182,6 +193,14 @@ class StagePlay {
   }
   // Every entry of the order gathers its weights.
   bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && repeats_ > 1; }
+  // They are played bucket by bucket. What is computed again uses them in another order, which may
+  // be the better one, and layers that are rerun together in yet another.
+  bool plays_gathers() const { return gathers_again() && knows_shares() && !any_state_; }
+  bool plays_gathers(const PipelineItem& item) const {
+    const RecomputeChoice& recompute = choices_.recompute;
+    const bool together = recompute.kind == Recompute::Uniform && recompute.layers > 1;
+    return plays_gathers() && (item.forward || (open_ == LeftOpen::Nothing && !together));
+  }
 
   Bounds& bounds_;
   const PlanChoices& choices_;
@@ -189,6 +208,7 @@ class StagePlay {
   const std::int64_t sharing_;  // replicas that share experts out
   StageWork& work_;
   const Setting& setting_;
+  const LeftOpen open_;
   const bool any_state_;  // zero and bucket are open
   const bool alike_;      // devices of all stages transfer alike with those that repeat weights
   // Sums over the replicas begin when a device comes to them, since the others do at that moment,

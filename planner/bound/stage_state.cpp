@@ -2,49 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <utility>
 #include <vector>
 
+#include "planner/bound/copies_back.h"
 #include "planner/bound/stage_play.h"
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
-
-// Copies to the device run one after the other. Those for a layer begin when the backward has come
-// to the layer behind it, those for the last one not before the entry ahead of this one; and what
-// went to the host last comes back first where the entry follows its own forward.
-class StagePlay::CopiesBack {
- public:
-  CopiesBack(StagePlay& play, Stage& stage, const PipelineItem& item)
-      : play_(play), stage_(stage), came_(stage.previous_start) {
-    // Layers that are rerun together keep less than any by itself.
-    const RecomputeChoice& recompute = play.choices_.recompute;
-    copies_ = play.choices_.offload_activations &&
-              (recompute.kind != Recompute::Uniform || recompute.layers == 1);
-    if (!copies_) return;
-    const bool own =
-        stage.forward.chunk == item.chunk && stage.forward.microbatch == item.microbatch;
-    if (own) stage.copied_back = std::max(stage.copied_back, stage.copied_out);
-    stays_ = play.work_.chunk(static_cast<std::size_t>(item.chunk)).turns;
-  }
-
-  // When the backward of a layer is over at the earliest, that computing has come to.
-  double held(const BlockBound& block, bool away, double comes) {
-    if (!copies_ || !block.layer) return kNever;
-    const bool stays = std::exchange(stays_, false);
-    const double came = std::exchange(came_, comes);
-    if (stays || !away) return kNever;
-    stage_.copied_back = std::max(stage_.copied_back, came) + play_.copy_s(block.back);
-    return stage_.copied_back + block.after_back_s;
-  }
-
- private:
-  StagePlay& play_;
-  Stage& stage_;
-  double came_;  // computing, to the layer behind
-  bool copies_ = false;
-  bool stays_ = false;  // what the last layer keeps
-};
 
 // A backward of a chunk, block by block: on the way buckets are complete, if it sums gradients.
 // Returns the state after it.
@@ -183,6 +147,7 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
     prices.gather_lanes[bucket.routed] += gather;
     prices.ports.add(price.gather.ports);
   }
+  if (plays_gathers()) order_uses(prices, kind);
   const std::size_t longer = prices.gather_lanes[1] > prices.gather_lanes[0] ? 1 : 0;
   prices.gathers = prices.gather_lanes[longer];
   prices.most = most[longer];

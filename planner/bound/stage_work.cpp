@@ -71,6 +71,7 @@ void StageWork::add_times(ChunkWork& chunk) const {
     const MaxPlus backwards = power(backward.advance, back.count);
     chunk.forward = r == 0 ? forwards : chunk.forward.then(forwards);
     chunk.backward = r == 0 ? backwards : chunk.backward.then(backwards);
+    chunk.repetitions += ahead.count;
     chunk.forward_s += static_cast<double>(ahead.count) * forward.compute_s;
     chunk.backward_s += static_cast<double>(back.count) * backward.compute_s;
     chunk.forward_transfer_s += static_cast<double>(ahead.count) * forward.transfer_s;
@@ -165,6 +166,19 @@ const std::vector<std::vector<BoundBucket>>& StageWork::buckets(Bytes most, Byte
   return entry->second;
 }
 
+// With one weight more, of a block that so many others stand before in the backward.
+void StageWork::add_places(BoundBucket& bucket, const BlockWeight& weight, const ChunkWork& chunk,
+                           std::int64_t repetition) {
+  for (const std::size_t back : {0, 1}) {
+    if (!weight.uses[back]) continue;
+    const std::int64_t before = back == 1 ? repetition : chunk.repetitions - 1 - repetition;
+    const ChunkPlace place{before, *weight.uses[back]};
+    bucket.uses[back] = std::min(bucket.uses[back].value_or(place), place);
+  }
+  if (!weight.completes) return;
+  bucket.completes = std::max(bucket.completes, {repetition, *weight.completes});
+}
+
 // As lowering does: weights that are summed alike go together, chunk by chunk.
 std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Bytes element) const {
   struct Open {
@@ -195,6 +209,7 @@ std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Byte
         one.bucket.routed = weight.routed;
         one.bucket.of_layers = one.bucket.of_layers || block.layer;
         one.bucket.forward_left_s = later_s + block.forward.compute_s - weight.read_after_s;
+        add_places(one.bucket, weight, chunk, repetition);
       }
       later_s += block.forward.compute_s;
     }

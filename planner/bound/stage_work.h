@@ -18,6 +18,13 @@ struct BlockRun {
   friend bool operator==(const BlockRun&, const BlockRun&) = default;
 };
 
+// A place in the steps of a chunk, by repetition of blocks.
+struct ChunkPlace {
+  std::int64_t repetition = 0;
+  StepPlace at;
+  friend auto operator<=>(const ChunkPlace&, const ChunkPlace&) = default;
+};
+
 // Weights whose gradients are summed together, and where the last of these is complete: after so
 // many repetitions of blocks of the backward, at this weight of the next one.
 struct BoundBucket {
@@ -28,6 +35,9 @@ struct BoundBucket {
   bool routed = false;  // of experts that replicas share out among them
   // Of the chunk's forward, from the first kernel on that may read one of them.
   double forward_left_s = 0;
+  // Where one of them is first used, forward and backward, and the last gradient complete.
+  std::optional<ChunkPlace> uses[2] = {};
+  ChunkPlace completes = {};
 };
 
 // What a chunk does with a micro-batch and keeps of it. Most chunks of a plan are alike.
@@ -37,6 +47,7 @@ struct ChunkWork {
   // A backward of it follows its own forward: then its last layer's activations stay.
   bool turns = false;
   MaxPlus forward = MaxPlus::unit(), backward = MaxPlus::unit();
+  std::int64_t repetitions = 0;          // of blocks
   double forward_s = 0, backward_s = 0;  // of kernels
   double rerun_s = 0;                    // of kernels that rerun layers together
   double forward_transfer_s = 0, backward_transfer_s = 0;
@@ -96,6 +107,8 @@ class StageWork {
   void add_times(ChunkWork& chunk) const;
   void add_memory(const PlanChoices& choices, ChunkWork& chunk) const;
   void hold(std::size_t number, std::size_t stages, const PipelineItems& items);
+  static void add_places(BoundBucket& bucket, const BlockWeight& weight, const ChunkWork& chunk,
+                         std::int64_t repetition);
   std::vector<BoundBucket> cut(const ChunkWork& chunk, Bytes most, Bytes element) const;
 
   const BlockBounds &costs_, &others_;

@@ -149,6 +149,22 @@ class StretchPlay {
 
   const LaneTimes& finish(std::size_t task) const { return finish_[task - stretch_.first]; }
   bool contains(std::size_t task) const { return stretch_.first <= task && task < stretch_.end; }
+  const Stretch& stretch() const { return stretch_; }
+  // Of the tasks that were the last to write what comes in and what goes out: whether it is the
+  // latter, and whether both are the same.
+  bool writes_boundary(std::size_t task) const { return outgoing_ == task; }
+  bool passes_boundary() const { return outgoing_ && outgoing_ == incoming_; }
+
+  bool reads_boundary(std::size_t t) const {
+    const Task& task = program_.tasks[t];
+    const auto operands = program_.operands_of(task);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (reads_operand(program_, task, o) && std::ranges::count(boundary_, operands[o]) > 0) {
+        return true;
+      }
+    }
+    return false;
+  }
 
  private:
   // Lanes beyond those that a state has room for are left free: nothing waits for them then.
@@ -191,17 +207,6 @@ class StretchPlay {
     for (std::size_t o = 0; o < operands.size(); ++o) {
       if (writes_operand(program_, writer, o)) boundary_.push_back(operands[o]);
     }
-  }
-
-  bool reads_boundary(std::size_t t) const {
-    const Task& task = program_.tasks[t];
-    const auto operands = program_.operands_of(task);
-    for (std::size_t o = 0; o < operands.size(); ++o) {
-      if (reads_operand(program_, task, o) && std::ranges::count(boundary_, operands[o]) > 0) {
-        return true;
-      }
-    }
-    return false;
   }
 
   LaneTimes boundary_row() const {

@@ -60,8 +60,10 @@ TEST_CASE("no plan is faster or smaller than its bound") {
       std::getenv("MESHWRIGHT_BOUND_SEED")
           ? static_cast<std::uint32_t>(std::atoi(std::getenv("MESHWRIGHT_BOUND_SEED")))
           : 1;
+  // Weights that every entry gathers are rarely drawn and much to play.
+  const bool gathers = GENERATE(false, true);
   std::vector<double> tightness, memory;
-  const int plans = cases(60, 2000);
+  const int plans = gathers ? cases(20, 500) : cases(60, 2000);
   for (std::uint32_t seed = first; static_cast<int>(tightness.size()) < plans; ++seed) {
     RandomChoices random(seed);
     const Drawn drawn = draw_bench(random);
@@ -72,6 +74,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
                                     ? Precision::FP16
                                     : Precision::BF16;
     PlanChoices choices = random.draw(choices_of(setting.defaults, precision));
+    if (gathers) choices.zero = 3;
     if (drawn.model.starts_with("mixtral")) draw_experts(random, choices);
     draw_shard(random, choices);
     const BatchChoice batch{.global_batch = choices.dp * choices.microbatch *
@@ -122,7 +125,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   std::ranges::sort(tightness);
   std::ranges::sort(memory);
   // Bounds that say little prove little. Few plans may be unlucky.
-  CHECK(tightness[tightness.size() / 2] > (is_full() ? 0.98 : 0.95));
+  CHECK(tightness[tightness.size() / 2] > (gathers ? 0.9 : is_full() ? 0.98 : 0.95));
   WARN(fmt::format("bound / step: median {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
                    tightness[tightness.size() / 2], tightness[tightness.size() / 20],
                    memory[memory.size() / 2]));

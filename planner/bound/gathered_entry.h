@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/bound/copies_back.h"
+#include "planner/bound/stage_play.h"
+
+namespace meshwright {
+
+// Plays an entry step by step, with gathers and sums where lowering lists them. A bucket is
+// gathered when computing has come to the first use of the one that is `prefetch` ahead of it, and
+// kernels that use it wait for it. Gradients are summed over the replicas in the same lane when the
+// last of a bucket is complete; kernels go on when the sum of the bucket before it is there to be
+// added.
+class StagePlay::GatheredEntry {
+ public:
+  // All must outlive this.
+  GatheredEntry(StagePlay& play, std::size_t number, const PipelineItem& item);
+
+  // The state after it.
+  LaneTimes run(LaneTimes state);
+
+ private:
+  struct Complete {
+    std::size_t bucket = 0;
+    double ready = 0;
+  };
+
+  const BoundBucket& bucket(std::size_t number) const { return buckets_[number]; }
+  double& lane(const BoundBucket& bucket) { return stage_.gathers_until[bucket.routed ? 1 : 0]; }
+  LaneTimes through(const BlockBound& block, const LaneTimes& state);
+  void gather_next(double came);
+  double wait_for_weights(std::uint16_t step, double came);
+  void complete_gradients(std::uint16_t step, double ready, double& came, const BlockBound& block,
+                          const LaneTimes& before);
+  void sum(const Complete& complete, double& came);
+  void add_summed(double& came);
+
+  StagePlay& play_;
+  Stage& stage_;
+  const PipelineItem& item_;
+  const ChunkWork& chunk_;
+  const std::vector<BoundBucket>& buckets_;
+  const ChunkPrices& prices_;
+  const std::size_t back_;
+  const std::vector<std::size_t>& used_;
+  CopiesBack copies_;
+  std::int64_t repetition_ = 0;  // of blocks, that have been played
+  double done_;                  // of the stage's kernels
+  std::size_t uses_ = 0;         // of buckets, so far
+  std::size_t completes_ = 0;
+  std::vector<double> gathered_;   // when they are there
+  std::vector<Complete> waiting_;  // for the end of the entry
+  bool sum_of_earlier_;            // an earlier entry's last sum is not added yet
+  std::vector<double> finish_;     // of a block's steps
+};
+
+}  // namespace meshwright
