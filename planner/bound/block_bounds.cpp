@@ -328,6 +328,8 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
     cost.steps[0] = block_steps(priced, fragment, play_ahead, cost.weights);
     cost.steps[1] = block_steps(priced, fragment, play, cost.weights);
+    const bool closes = block.ops.end_op == planned.graph.ops.size() && !block.layer;
+    if (closes) costs.closing = closing_memory(priced, fragment, plan.precision, ahead, back);
     if (block.layer && costs.message == Bytes()) {
       costs.message = message_bytes(planned, plan, block.ops) * samples;
     }

@@ -10,6 +10,7 @@
 #include "costmodel/base/units.h"
 #include "costmodel/kernel/kernel.h"
 #include "costmodel/price/link_use.h"
+#include "planner/bound/apart_segments.h"
 #include "planner/bound/block_steps.h"
 #include "planner/bound/max_plus.h"
 #include "planner/bound/port_load.h"
@@ -77,11 +78,20 @@ struct BlockBound {
   bool layer = false;  // of those that chunks share
 };
 
+// What a micro-batch has in the block that stands behind the layers, where that is larger than
+// anything before it: the forward's buffers and then the backward's, as tasks are listed.
+struct ClosingMemory {
+  Bytes largest_ahead;                // of buffers in forwards before it
+  std::vector<ListedBuffer> buffers;  // those that are larger
+  std::uint32_t first_gradient = 0;   // task that adds to a weight's gradient
+};
+
 // All blocks for one way to divide the work of a layer, without the replicas and stages around it.
 struct BlockBounds {
   std::vector<BlockBound> blocks;
   std::size_t likenesses = 0;  // of weights
   Bytes message;               // between chunks, one way, of a micro-batch
+  ClosingMemory closing;
 };
 
 // The blocks of a model, each at most three times: what a plan makes of them is what it makes of

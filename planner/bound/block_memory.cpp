@@ -180,4 +180,38 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
   cost.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
 }
 
+// What is kept in between counts for each direction by itself: it may be on the host meanwhile.
+ClosingMemory closing_memory(const PricedProgram& priced, const Fragment& fragment,
+                             Precision precision, const Stretch& forward, const Stretch& backward) {
+  const Program& program = priced.program();
+  ClosingMemory closing;
+  const auto size_of = [&](BufferId id) {
+    const FragmentBuffer& buffer = fragment.buffers[id.index()];
+    const bool passes = std::holds_alternative<OfMicrobatch>(buffer.holds);
+    return passes ? expected_bytes_of(buffer.buffer, precision) : Bytes();
+  };
+  for (std::size_t t = 0; t < forward.first; ++t) {
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      closing.largest_ahead = std::max(closing.largest_ahead, size_of(id));
+    }
+  }
+  closing.first_gradient = static_cast<std::uint32_t>(backward.end);
+  for (const Stretch& stretch : {Stretch{forward.first, priced.forward_end()},
+                                 Stretch{priced.forward_end(), backward.end}}) {
+    std::map<BufferId, ListedBuffer> listed;
+    for (std::size_t t = stretch.first; t < stretch.end; ++t) {
+      const auto task = static_cast<std::uint32_t>(t);
+      if (!priced.fragment_task(t).gradients.empty()) {
+        closing.first_gradient = std::min(closing.first_gradient, task);
+      }
+      for (const BufferId id : program.operands_of(program.tasks[t])) {
+        if (size_of(id) <= closing.largest_ahead) continue;
+        listed.try_emplace(id, ListedBuffer{size_of(id), task, task}).first->second.last = task;
+      }
+    }
+    for (const auto& [id, buffer] : listed) closing.buffers.push_back(buffer);
+  }
+  return closing;
+}
+
 }  // namespace meshwright

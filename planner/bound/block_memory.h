@@ -36,4 +36,8 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
                 const std::vector<Peaks>& fetched, const Stretch& forward, const Stretch& backward,
                 const OpRange& ops);
 
+// Of the last block, whose tasks these are.
+ClosingMemory closing_memory(const PricedProgram& priced, const Fragment& fragment,
+                             Precision precision, const Stretch& forward, const Stretch& backward);
+
 }  // namespace meshwright

@@ -74,7 +74,7 @@ class Bounds {
   // The time of all plans that differ from it in how state is summed and shared out, zero and
   // bucket: as if nothing were done for it.
   Seconds of_any_state(const PlanChoices& choices);
-  // What the plan's fullest device needs at least.
+  // What the plan's fullest device needs at least, and with smaller buckets.
   Bytes bytes_of(const PlanChoices& choices);
   // About what it would need if layers kept only what they are given: no bound.
   Bytes frugal_bytes(const PlanChoices& choices);

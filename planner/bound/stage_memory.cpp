@@ -47,6 +47,16 @@ Bytes StagePlay::host_bytes() const {
   return *least;
 }
 
+// What an allocator keeps apart where the model ends. A bucket is no larger than it may be, or than
+// its only weight.
+Bytes StagePlay::apart_at_end(const PlanChoices& less) const {
+  const bool sums = less.zero >= 2 && repeats_ > 1, gathers = less.zero == 3 && repeats_ > 1;
+  if (!gathers) return work_.apart_at_end({}, sums);
+  const Bytes element = bytes_per_element(BufferElement::Real, element_plan_.precision);
+  const Bytes largest = element * (work_.stage(stages_.size() - 1).largest_weight + repeats_);
+  return work_.apart_at_end(std::max(bucket_of(choices_) + element * repeats_, largest), sums);
+}
+
 // What is shared out is made whole for its kernels, which may take more than it saves. No more is
 // said than of plans that share less out: what shares most out stands for all of them.
 Bytes StagePlay::bytes() const {
@@ -57,8 +67,12 @@ Bytes StagePlay::bytes() const {
     PlanChoices less = choices_;
     for (less.zero = 0; less.zero <= choices_.zero; ++less.zero) {
       const int elsewhere = repeats_ > 1 ? std::max(0, less.zero - 1) : 0;
-      const Bytes bytes = state_bytes(work_.stage(s), less, element_plan_, setting_) +
-                          work_.stage(s).activations.of[elsewhere][routed];
+      const StageHolds& stage = work_.stage(s);
+      Bytes passing = stage.activations.of[elsewhere][routed];
+      if (s + 1 == stages_.size() && setting_.memory.caching_allocator) {
+        passing = std::max(passing, stage.before_end.of[elsewhere][routed] + apart_at_end(less));
+      }
+      const Bytes bytes = state_bytes(stage, less, element_plan_, setting_) + passing;
       least = std::min(least.value_or(bytes), bytes);
     }
     most = std::max(most, *least);

@@ -41,6 +41,7 @@ class StagePlay {
   Bytes host_bytes() const;
 
  private:
+  Bytes apart_at_end(const PlanChoices& less) const;
   // Of one bucket: its gradients' sum over the replicas, and the gather of its weights. Where only
   // some replicas share state out, they sum, and then those that have the same share sum it.
   struct BucketPrice {

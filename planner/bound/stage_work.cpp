@@ -95,6 +95,7 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   Bytes layer;  // that one keeps
   for (const BlockRun& run : chunk.runs) {
     const BlockBound& block = block_of(run);
+    if (&run == &chunk.runs.back() && !block.layer) chunk.ahead_peak = chunk.forward_peak;
     if (is_rerun_together(choices, block)) continue;
     if (run.away) {
       chunk.away += block.kept * run.count;
@@ -118,6 +119,7 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   if (chunk.receives && !chunk.runs.front().away) {
     chunk.kept += costs_.message;
     chunk.forward_peak.add(costs_.message);
+    chunk.ahead_peak.add(costs_.message);
     chunk.backward_peak.add(costs_.message);
   }
   if (chunk.sends && !chunk.runs.back().away) {
@@ -132,6 +134,7 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
   for (std::size_t c = number; c < chunk_count(); c += stages) {
     for (const BlockRun& run : chunk(c).runs) {
       for (const BlockWeight& weight : costs_.blocks[run.block].weights) {
+        stage.largest_weight = std::max(stage.largest_weight, weight.elements);
         if (weight.tied && !tied.insert(weight.number).second) continue;
         (weight.frozen ? stage.frozen : stage.elements) +=
             weight.elements * (weight.tied ? 1 : run.count);
@@ -147,6 +150,8 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     const std::size_t kind = kind_of_[static_cast<std::size_t>(item.chunk)];
     const ChunkWork& work = kinds_[kind];
     in_flight[kind] += item.forward ? 1 : -1;
+    const bool ends = static_cast<std::size_t>(item.chunk) + 1 == chunk_count();
+    if (item.forward && ends && item.microbatch == 0) stage.before_end.raise(work.ahead_peak, kept);
     if (!item.forward) kept -= work.kept;
     // Copies to the host may be far behind, but none comes back before all of its entry are there.
     if (!item.forward) stage.away = std::max(stage.away, work.away);
@@ -156,6 +161,20 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     most = kept;
     stage.in_flight = in_flight;
   }
+}
+
+// All before it are forwards, and what is larger there is gathered. Gradients that are whole for a
+// while may be, too: from then on nothing is said.
+Bytes StageWork::apart_at_end(Bytes whole, bool sums) {
+  const ClosingMemory& closing = costs_.closing;
+  const Bytes above = std::max(closing.largest_ahead, whole);
+  const auto [entry, added] = apart_.try_emplace({above, sums});
+  if (!added) return entry->second;
+  std::vector<ListedBuffer> buffers = closing.buffers;
+  std::erase_if(buffers, [&](const ListedBuffer& buffer) {
+    return sums && buffer.first >= closing.first_gradient;
+  });
+  return entry->second = apart_segments(buffers, above);
 }
 
 const std::vector<std::vector<BoundBucket>>& StageWork::buckets(Bytes most, Bytes element) {

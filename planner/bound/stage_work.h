@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "planner/bound/block_bounds.h"
@@ -55,7 +56,8 @@ struct ChunkWork {
   // Of a micro-batch: what is kept, and the most that is there besides what others keep.
   Bytes kept;
   Peaks forward_peak, backward_peak;
-  Bytes away;  // on the host in between
+  Peaks ahead_peak;  // in the forward, before what stands behind the layers
+  Bytes away;        // on the host in between
 
   bool is_like(const ChunkWork& other) const {
     return runs == other.runs && receives == other.receives && sends == other.sends &&
@@ -73,6 +75,9 @@ struct StageHolds {
   // When most is kept: micro-batches of each kind of chunk.
   std::vector<std::int64_t> in_flight;
   Bytes away;  // the most of it on the host
+  // Where the model ends: the most that kernels find there before it first does.
+  Peaks before_end;
+  std::int64_t largest_weight = 0;  // in elements
 };
 
 // The work of a plan's stages, whatever is done about its state: zero, bucket and an optimizer on
@@ -94,6 +99,9 @@ class StageWork {
     return (run.recomputes ? costs_ : others_).blocks[run.block];
   }
   Bytes message() const { return costs_.message; }
+  // What an allocator that gives nothing back reserves for what is larger than all before it, where
+  // the model ends; `whole`: of what is gathered; `sums`: gradients are whole for a while as well.
+  Bytes apart_at_end(Bytes whole, bool sums);
   // Layers are rerun as these are, but several before any backward of them.
   void rerun_together(const BlockBounds& one_by_one);
   // By kind of chunk, as lowering cuts them.
@@ -116,6 +124,7 @@ class StageWork {
   std::vector<std::size_t> kind_of_;  // each chunk
   std::vector<StageHolds> stages_;
   std::map<Bytes, std::vector<std::vector<BoundBucket>>> buckets_;  // by the most
+  std::map<std::pair<Bytes, bool>, Bytes> apart_;                   // at the end, as far as known
 };
 
 }  // namespace meshwright

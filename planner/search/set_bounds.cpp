@@ -72,11 +72,19 @@ PlanBound SetBounds::bound_of(Depth depth, PlanChoices& choices) {
   return {};
 }
 
+PlanChoices SetBounds::in_largest_buckets(const PlanChoices& choices) const {
+  const std::vector<PlanChoices> buckets = space_.buckets(choices);
+  return buckets.empty() ? choices : *std::ranges::max_element(buckets, {}, bucket_of);
+}
+
 // In the largest buckets there is least to transfer.
 Seconds SetBounds::of_replicas(const PlanChoices& choices) {
-  const std::vector<PlanChoices> buckets = space_.buckets(choices);
-  if (buckets.empty()) return {};
-  return bounds_->of_replicas(*std::ranges::max_element(buckets, {}, bucket_of));
+  return bounds_->of_replicas(in_largest_buckets(choices));
+}
+
+// What is gathered in the largest buckets leaves segments that most finds room in.
+Bytes SetBounds::bytes_of(const PlanChoices& choices) {
+  return bounds_->bytes_of(choices.zero == 3 ? in_largest_buckets(choices) : choices);
 }
 
 // Of the ZeRO stages whose state fits the one that has least to transfer.
@@ -103,7 +111,7 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
   std::optional<Leanest> least;
   for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
     if (!has_blocks(all[i])) continue;
-    const Bytes bytes = bounds_->bytes_of(all[i]);
+    const Bytes bytes = bytes_of(all[i]);
     if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
   }
   return least.value_or(Leanest{choices, Bytes()});

@@ -38,7 +38,10 @@ class SetBounds {
 
   PlanBound bound_of(Depth depth, PlanChoices& choices);
   PlanBound of_place(const PlanChoices& choices);
+  PlanChoices in_largest_buckets(const PlanChoices& choices) const;
   Seconds of_replicas(const PlanChoices& choices);
+  // Whatever the bucket.
+  Bytes bytes_of(const PlanChoices& choices);
   Seconds least_step(const PlanChoices& choices);
   PlanBound of_memory(const PlanChoices& choices);
   // Of all ways to recompute; `lean` has the state that takes least memory.
@@ -53,7 +56,7 @@ class SetBounds {
   }
   // What a plan needs if its optimizer is where it leaves most room.
   Bytes lean_bytes(const PlanChoices& choices) {
-    return bounds_->bytes_of(space_.leanest_optimizer(choices));
+    return bytes_of(space_.leanest_optimizer(choices));
   }
 
   const SearchSpace& space_;
