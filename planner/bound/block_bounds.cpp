@@ -71,10 +71,10 @@ double seconds_before(const PricedProgram& priced, const Stretch& forward, std::
 void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPlay& play,
                  const PlannedGraph& planned, const Plan& plan, const Stretch& forward,
                  const Stretch& backward, const OpRange& ops,
+                 const std::map<WeightId, std::size_t>& uses,
                  std::map<std::vector<AxisId>, std::size_t>& likenesses) {
   const Placement placement(plan, priced.program().device);
   const Shards shards(planned, plan, placement);
-  auto uses = uses_of_weights(planned.graph);
   for (std::size_t op = ops.end_op; op-- > ops.first_op;) {
     const auto& weights = planned.graph.ops[op].weights;
     const double before_op = weights.empty() ? 0 : seconds_before(priced, forward, op);
@@ -82,7 +82,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
       BlockWeight weight{.number = weights[w].index(),
                          .frozen = planned.graph.weights[weights[w].index()].frozen,
                          .routed = is_routed(planned, op),
-                         .tied = uses[weights[w]] > 1,
+                         .tied = uses.at(weights[w]) > 1,
                          .read_after_s = before_op};
       weight.elements = checked_product(shards.sizes(planned.op(op).weights[w]));
       const auto axes = weight.frozen ? std::vector<AxisId>() : planned.gradient_axes(op, w);
@@ -309,6 +309,7 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};
   const auto lives = lives_of(priced, fragment, plan.precision);
+  const auto uses = uses_of_weights(planned.graph);
 
   BlockBounds costs;
   std::map<std::vector<AxisId>, std::size_t> likenesses;
@@ -322,10 +323,10 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     StretchPlay play(priced, backward, back);
     cost.backward = play.play();
     const auto fetched =
-        fetched_by(priced, fragment, planned, plan, block.ops, few.memory.caching_allocator);
+        fetched_by(priced, fragment, planned, plan, block.ops, uses, few.memory.caching_allocator);
     add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
     add_copies(cost, priced, fragment, plan.precision, back);
-    add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, likenesses);
+    add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, uses, likenesses);
     cost.steps[0] = block_steps(priced, fragment, play_ahead, cost.weights);
     cost.steps[1] = block_steps(priced, fragment, play, cost.weights);
     const bool closes = block.ops.end_op == planned.graph.ops.size() && !block.layer;

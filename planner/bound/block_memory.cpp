@@ -111,14 +111,13 @@ std::map<WeightId, std::size_t> uses_of_weights(const OpGraph& graph) {
 // Gradients that come from several ops are whole all the time.
 std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragment,
                               const PlannedGraph& planned, const Plan& plan, const OpRange& ops,
-                              bool in_order) {
+                              const std::map<WeightId, std::size_t>& uses, bool in_order) {
   const std::size_t turn = priced.forward_end(), end = priced.program().tasks.size();
   std::vector<Peaks> fetched(end);
-  auto uses = uses_of_weights(planned.graph);
   for (const Stretch& direction : {Stretch{0, turn}, Stretch{turn, end}}) {
     std::vector<WholeSpan> weights, gradients;
     for (WholeSpan& span : spans_in(priced, fragment, plan.precision, ops, direction)) {
-      if (span.weight.gradient && uses[span.weight.weight] > 1) continue;
+      if (span.weight.gradient && uses.at(span.weight.weight) > 1) continue;
       (span.weight.gradient ? gradients : weights).push_back(std::move(span));
     }
     stay_until_next(gradients, priced);

@@ -26,10 +26,11 @@ bool is_routed(const PlannedGraph& planned, std::size_t op);
 std::map<WeightId, std::size_t> uses_of_weights(const OpGraph& graph);
 
 // Of a block's weights and gradients that are elsewhere, those that are whole while each task of
-// the program runs. `in_order`: memory is taken as tasks are listed, whenever they run.
+// the program runs; `uses`: of all weights. `in_order`: memory is taken as tasks are listed,
+// whenever they run.
 std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragment,
                               const PlannedGraph& planned, const Plan& plan, const OpRange& ops,
-                              bool in_order);
+                              const std::map<WeightId, std::size_t>& uses, bool in_order);
 
 // What the block keeps, and the most that there is in each direction.
 void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
