@@ -39,6 +39,14 @@ void draw_shard(RandomChoices& random, PlanChoices& choices) {
   choices.shard = random.one_of<std::int64_t>({2, choices.dp / 2});
 }
 
+// Of forms that are searched only where they are pinned bounds say less.
+bool is_searched(const PlanChoices& choices, bool experts) {
+  const bool line = choices.tensor == TensorForm::OneD;
+  if (choices.shard && (choices.zero != 1 || !line || experts)) return false;
+  if (choices.etp || (experts && choices.cp > 1)) return false;
+  return (line || choices.zero < 2) && choices.context != Context::RingSelfAttention;
+}
+
 // Ways to recompute of which some drop what others do, with the plan's own or those it is mixed of.
 std::vector<RecomputeChoice> recomputes_with(const RecomputeChoice& own) {
   std::vector<RecomputeChoice> all = {{Recompute::None},
@@ -62,7 +70,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
           : 1;
   // Weights that every entry gathers are rarely drawn and much to play.
   const bool gathers = GENERATE(false, true);
-  std::vector<double> tightness, memory;
+  std::vector<double> tightness, memory, searched;
   const int plans = gathers ? cases(20, 500) : cases(60, 2000);
   for (std::uint32_t seed = first; static_cast<int>(tightness.size()) < plans; ++seed) {
     RandomChoices random(seed);
@@ -90,6 +98,9 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     INFO(fmt::format("seed {}: {} on {} as {}, batch {} x {}: {}", seed, drawn.model, drawn.cluster,
                      drawn.software, batch.global_batch, batch.sequence, to_text(choices)));
     tightness.push_back(bound.step / report.step);
+    if (is_searched(choices, drawn.model.starts_with("mixtral"))) {
+      searched.push_back(tightness.back());
+    }
     const Bytes needed = Report::needed(report.fullest());
     memory.push_back(bound.bytes / needed);
     if (std::getenv("MESHWRIGHT_BOUND_LIST")) {
@@ -124,11 +135,12 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   }
   std::ranges::sort(tightness);
   std::ranges::sort(memory);
+  std::ranges::sort(searched);
   // Bounds that say little prove little. Few plans may be unlucky.
-  CHECK(tightness[tightness.size() / 2] > (gathers ? 0.9 : is_full() ? 0.98 : 0.95));
-  WARN(fmt::format("bound / step: median {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
-                   tightness[tightness.size() / 2], tightness[tightness.size() / 20],
-                   memory[memory.size() / 2]));
+  CHECK(searched[searched.size() / 2] > (gathers ? 0.9 : is_full() ? 0.98 : 0.95));
+  WARN(fmt::format("bound / step: median {:.4f}, of all {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
+                   searched[searched.size() / 2], tightness[tightness.size() / 2],
+                   tightness[tightness.size() / 20], memory[memory.size() / 2]));
 }
 
 TEST_CASE("blocks of more samples are what they are lowered to") {
