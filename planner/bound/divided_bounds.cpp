@@ -115,6 +115,26 @@ double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) co
   const ReplicaGroup group{choices.tp,
                            choices.place.empty() ? choices.tp : key_of(choices).tp_inside};
   if (!alike || choices.tp % group.inside != 0 || !has_room_for(group)) return 0;
+  return sum_s(transfer, group, choices.sequence_parallel);
+}
+
+// Of some of the tensor devices, wherever these stand in nodes.
+double Bounds::square_s(const Transfer& transfer, const PlanChoices& choices) const {
+  const auto members = static_cast<std::int64_t>(transfer.group.size());
+  if (!even_ || members == 1) return 0;
+  std::optional<double> least;
+  for (std::int64_t inside = 1; inside <= members; ++inside) {
+    const ReplicaGroup group{members, inside};
+    const bool together = key_of(choices).tp_inside == choices.tp && inside < members;
+    if (members % inside != 0 || together || !has_room_for(group)) continue;
+    const double own = sum_s(transfer, group, true);
+    least = std::min(least.value_or(own), own);
+  }
+  return least.value_or(0);
+}
+
+// `scattered`: each may get a part of a sum alone.
+double Bounds::sum_s(const Transfer& transfer, const ReplicaGroup& group, bool scattered) const {
   const auto price = [&](TransferKind kind) {
     Transfer other{.kind = kind, .purpose = transfer.purpose, .group = devices_of(group)};
     cut_among(other, element_count(transfer), element_of(transfer));
@@ -124,8 +144,7 @@ double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) co
   switch (transfer.kind) {
     case TransferKind::AllReduce: {
       const double parts = price(TransferKind::ReduceScatter);
-      return std::min(all,
-                      choices.sequence_parallel ? parts : parts + price(TransferKind::AllGather));
+      return std::min(all, scattered ? parts : parts + price(TransferKind::AllGather));
     }
     case TransferKind::ReduceScatter:
     case TransferKind::AllGather:
@@ -172,6 +191,7 @@ double Bounds::context_s(Transfer transfer, const PlanChoices& choices) const {
 
 double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) const {
   if (transfer.rows) return exchange_s(transfer, choices);
+  if (choices.tensor != TensorForm::OneD) return square_s(transfer, choices);
   return transfer.purpose == Purpose::Tensor ? tensor_s(transfer, choices)
                                              : context_s(transfer, choices);
 }

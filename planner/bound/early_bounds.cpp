@@ -42,9 +42,14 @@ const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& c
   any_place.sequence_parallel = false;
   any_place.recompute = {};
   any_place.ep = 1;
+  // Squares and cubes transfer so much that it counts before there is a place.
+  if (choices.tensor != TensorForm::OneD) {
+    any_place.microbatch = microbatch;
+    return least = divided_sample(any_place);
+  }
   least = plain_sample(any_place, microbatch);
   // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
-  if (choices.tp == 1 || choices.tensor != TensorForm::OneD) return least;
+  if (choices.tp == 1) return least;
   any_place.sequence_parallel = true;
   const SampleSeconds cut = plain_sample(any_place, microbatch);
   // Nothing: it cannot be lowered.

@@ -189,6 +189,7 @@ class Bounds {
   // sequence out.
   double exchange_s(Transfer transfer, const PlanChoices& choices) const;
   double tensor_s(const Transfer& transfer, const PlanChoices& choices) const;
+  double square_s(const Transfer& transfer, const PlanChoices& choices) const;
   double context_s(Transfer transfer, const PlanChoices& choices) const;
   // Elements of weights: those that all have part of, and those of experts.
   struct WeightElements {
@@ -206,6 +207,7 @@ class Bounds {
   bool transfer_alike(const PlanChoices& choices) const;
   bool has_room_for(const ReplicaGroup& group) const;
   std::vector<DeviceId> devices_of(const ReplicaGroup& group) const;  // in the first nodes
+  double sum_s(const Transfer& transfer, const ReplicaGroup& group, bool scattered) const;
   // None: they may not all transfer alike.
   std::optional<ReplicaGroup> replica_group(const PlanChoices& choices, Repeating which) const;
   std::optional<ReplicaGroup> state_group(const PlanChoices& choices, Repeating which) const;

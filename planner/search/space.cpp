@@ -250,9 +250,12 @@ std::vector<PlanChoices> SearchSpace::optimizer_offloads(const PlanChoices& part
   return kinds;
 }
 
+// Of squares and cubes that sum and gather for every micro-batch bounds say too little to leave
+// them at once.
 std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
-  const std::vector<int> stages =
-      repeated_weights(partial) > 1 ? std::vector{0, 1, 2, 3} : std::vector{0};
+  const bool once = partial.tensor != TensorForm::OneD && !is_pinned("tensor");
+  std::vector<int> stages = {0};
+  if (repeated_weights(partial) > 1) stages = once ? std::vector{0, 1} : std::vector{0, 1, 2, 3};
   std::vector<PlanChoices> all;
   for (const PlanChoices& state :
        allowed("zero", each(partial, stages, [](PlanChoices&c, int value) { c.zero = value; }))) {
@@ -324,7 +327,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
     tp.push_back(std::to_string(t));
   }
   add("tp", std::move(tp));
-  add("tensor", {"1d"});
+  std::vector<std::string> forms = {"1d"};
+  if (experts_ <= 1) forms.push_back("2d and 3d with zero=0 and 1");
+  add("tensor", std::move(forms));
   if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
   add("cp", {fmt::format("divisors of the sequence that leave {} tokens", kFewestTokens)});
@@ -381,8 +386,8 @@ double SearchSpace::kept_ways(const PlanChoices& partial) const {
 double SearchSpace::size() const {
   const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
   // What follows the mesh depends on little of it, unless a target has a say.
-  std::map<std::int64_t, double> scheduled;               // by stages, with what layers keep
-  std::map<std::array<std::int64_t, 4>, double> divided;  // by degrees, with zero
+  std::map<std::int64_t, double> scheduled;  // by stages, with what layers keep
+  std::map<std::pair<std::array<std::int64_t, 4>, TensorForm>, double> divided;  // with zero
   // By replicas, those in a node and those that share experts out, and parts of sequences.
   std::map<std::array<std::int64_t, 4>, double> states;
   const auto count_states = [&](const PlanChoices& one) {
@@ -404,7 +409,8 @@ double SearchSpace::size() const {
     if (first || target_) {
       state->second = count(buckets(one));
     }
-    const auto [division, other] = divided.try_emplace({one.dp, one.tp, one.pp, one.cp});
+    const auto [division, other] =
+        divided.try_emplace({{one.dp, one.tp, one.pp, one.cp}, one.tensor});
     if (other || target_) {
       division->second = 0;
       for (const PlanChoices& way : divisions(one)) division->second += count_states(way);

@@ -13,7 +13,7 @@ namespace meshwright {
 namespace {
 
 // Of squares and cubes of tensor devices: larger ones are searched where they are pinned.
-constexpr std::int64_t kMostColumns = 8;
+constexpr std::int64_t kMostColumns = 4;
 
 // As many as there are heads to cut, or multiples of them that share heads, squares with as many
 // columns, and cubes.
@@ -58,15 +58,17 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   return meshes;
 }
 
-// Squares and cubes where they are pinned: bounds do not know yet that some of their transfers wait
-// for kernels, and were seen above a step. Layers of squares have the steps of squares with that
-// many times the replicas, bit by bit, where these have what is left of the micro-batch.
+// Layers of squares have the steps of squares with that many times the replicas, bit by bit, where
+// these have what is left of the micro-batch.
 std::vector<PlanChoices> SearchSpace::tensors(const std::vector<PlanChoices>& degrees) const {
   std::vector<PlanChoices> all;
+  std::vector<TensorForm> forms = {TensorForm::OneD};
+  if (experts_ <= 1) forms.insert(forms.end(), {TensorForm::TwoD, TensorForm::ThreeD});
   for (PlanChoices line : degrees) {
-    line.tensor = TensorForm::OneD;
     line.depth = 1;
-    for (PlanChoices& one : allowed("tensor", {line})) {
+    const auto laid_out =
+        each(line, forms, [](PlanChoices& c, TensorForm value) { c.tensor = value; });
+    for (PlanChoices& one : allowed("tensor", laid_out)) {
       if (is_possible(one)) all.push_back(std::move(one));
     }
   }
@@ -145,7 +147,8 @@ std::vector<PlanChoices> SearchSpace::microbatches(const PlanChoices& mesh) cons
       allowed("microbatch",
               each(mesh, wholes, [](PlanChoices& c, std::int64_t value) { c.microbatch = value; }));
   std::erase_if(sizes, [&](const PlanChoices& one) {
-    return batch_problem(batch_.global_batch, one.dp, one.microbatch).has_value();
+    return one.microbatch % rows != 0 ||  // pinned
+           batch_problem(batch_.global_batch, one.dp, one.microbatch).has_value();
   });
   return sizes;
 }
