@@ -44,6 +44,12 @@ std::int64_t replicas_in_node(const PlanChoices& choices) {
   return inside == choices.place.end() ? 1 : inside->count;
 }
 
+std::vector<std::string_view> names_of_keys() {
+  std::vector<std::string_view> names;
+  for (const SearchedKey& key : searched_keys()) names.push_back(key.name);
+  return names;
+}
+
 }  // namespace
 
 SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
@@ -66,7 +72,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   if (base_.summa) throw InputError("pin summa=true: it can be simulated, but is not searched");
   for (const KeyValue& forbid : question.forbids) {
     if (!find_key(forbid.key)) {
-      throw InputError(fmt::format("forbid {}: it is not searched", printable(forbid.key)));
+      throw InputError(fmt::format("forbid {}: expected a key that is searched: {}",
+                                   printable(forbid.key), fmt::join(names_of_keys(), ", ")));
     }
     if (!forbid.value) {
       forbidden_keys_.insert(forbid.key);

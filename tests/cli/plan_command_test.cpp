@@ -272,7 +272,7 @@ TEST_CASE("what cannot be asked is refused in words") {
   check_refused(kTask + "--pin horse=2", 2, "--pin horse=2: unknown key \"horse\"");
   check_refused(kTask + "--pin tp=2 --pin tp=4", 2, "--pin tp=2,tp=4: tp is given twice");
   check_refused(kTask + "--all", 2, "--all: needs --json");
-  check_refused(kTask + "--forbid horse", 2, "horse");
+  check_refused(kTask + "--forbid horse", 2, "horse: expected a key that is searched: dp, tp, ");
   check_refused(kTask + "--forbid zero=", 2, "--forbid zero=: expected a key such as offload");
   check_refused(kTask + "--max-memory much", 2, "--max-memory much: expected a size such as");
   check_refused(kTask + "--deadline 2030-01-01", 2, "--deadline: needs --tokens");
