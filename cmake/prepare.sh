@@ -126,6 +126,10 @@ fetch_ortools() {
 build() {
   local preset=$1 log=$root/build/log/$1.log launcher=()
   shift
+  # Configured from other presets, it would keep what those said.
+  if [[ $root/CMakePresets.json -nt $root/build/$preset/build.ninja ]]; then
+    rm -f "$root/build/$preset/build.ninja"
+  fi
   # Configured before Qt was there, it does not know the desktop program.
   if [[ " $* " == *" meshwright-gui "* ]] &&
     ! grep -q meshwright-gui "$root/build/$preset/build.ninja" 2>/dev/null; then
