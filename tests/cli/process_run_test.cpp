@@ -154,16 +154,27 @@ class HeldThread {
 }  // namespace
 
 TEST_CASE("exit code 41: a process that lives but comes no further is given up") {
-  LongRun run("--stuck-after 4");
-  const HeldThread held(run.processes[2]);
-  const std::jthread seeing([&] { held.see_its_end(); });
-  CHECK(run.wait() == 41);
-  CHECK_THAT(
-      run.err(),
-      Contains("meshwright: device 2 (process " + std::to_string(run.processes[2]) + " on host ") &&
-          Contains(" lives but comes no further: for ") && Contains(" s it has been at step ") &&
-          Contains(", task ") && Contains("; the last step it finished is "));
-  CHECK(comes_true([&] { return are_gone(run.processes); }, 5s));
+  // Where it was held only the run says: in a transfer all wait, and with a lock that the thread
+  // needs which speaks for it, it is silent.
+  constexpr int kMostTries = 6;
+  bool in_kernel = false;
+  for (int i = 0; i < kMostTries && !in_kernel; ++i) {
+    LongRun run("--stuck-after 4");
+    const HeldThread held(run.processes[2]);
+    const std::jthread seeing([&] { held.see_its_end(); });
+    CHECK(run.wait() == 41);
+    CHECK(comes_true([&] { return are_gone(run.processes); }, 5s));
+    const std::string said = run.err();
+    in_kernel = !Contains("waits, as all others do").match(said) &&
+                !Contains("has given no sign of life").match(said);
+    if (!in_kernel) continue;
+    CHECK_THAT(said, Contains("meshwright: device 2 (process " + std::to_string(run.processes[2]) +
+                              " on host ") &&
+                         Contains(" lives but comes no further: for ") &&
+                         Contains(" s it has been at step ") && Contains(", task ") &&
+                         Contains("; the last step it finished is "));
+  }
+  CHECK(in_kernel);
 }
 
 namespace {

@@ -137,7 +137,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   std::ranges::sort(memory);
   std::ranges::sort(searched);
   // Bounds that say little prove little. Few plans may be unlucky.
-  CHECK(searched[searched.size() / 2] > (gathers ? 0.9 : is_full() ? 0.98 : 0.95));
+  const bool many = tightness.size() >= 2000;
+  CHECK(searched[searched.size() / 2] > (gathers ? 0.9 : many ? 0.985 : 0.95));
   WARN(fmt::format("bound / step: median {:.4f}, of all {:.4f}, 5 % {:.4f}; memory: median {:.3f}",
                    searched[searched.size() / 2], tightness[tightness.size() / 2],
                    tightness[tightness.size() / 20], memory[memory.size() / 2]));
