@@ -10,7 +10,7 @@ packages=(
   catch2 librapidcheck-dev
 )
 # What the desktop program needs besides, which ./test always builds and ./run when it is asked for.
-gui_packages=(qt6-base-dev libqt6svg6-dev fonts-dejavu-core)
+gui_packages=(qt6-base-dev qt6-svg-dev fonts-dejavu-core)
 # A display that nobody sees, who manages its windows, and hands.
 window_test_packages=(xvfb openbox xdotool)
 readonly environment_missing=30  # the program's own exit code for it
