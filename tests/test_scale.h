@@ -15,10 +15,10 @@ inline constexpr bool kSanitized = false;
 inline bool is_full() { return std::getenv("MESHWRIGHT_FULL") != nullptr; }
 
 // How many random cases a test tries: the usual number, or all. Under a sanitizer each takes
-// several times as long, and the faults it looks for show in most of them: a tenth of all.
+// several times as long, and the faults it looks for show in most of them: a fortieth of all.
 inline int cases(int usual, int full) {
   if (!is_full()) return usual;
-  return kSanitized ? std::max(usual, full / 10) : full;
+  return kSanitized ? std::max(usual, full / 40) : full;
 }
 
 // What a person asks for by a variable of the environment, or what is usual.
