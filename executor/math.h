@@ -402,4 +402,11 @@ MESHWRIGHT_HD inline void adamw_element(const AdamWFactors& factors, Real gradie
   weight = weight * static_cast<Real>(factors.keep) - static_cast<Real>(factors.rate) * (m / size);
 }
 
+// A weight that moves so far against the sign of its gradient.
+template <class Real>
+MESHWRIGHT_HD inline Real moved_by_sign(Real weight, Real gradient, double rate) {
+  const double sign = (gradient > 0 ? 1 : 0) - (gradient < 0 ? 1 : 0);
+  return weight - static_cast<Real>(rate * sign);
+}
+
 }  // namespace meshwright

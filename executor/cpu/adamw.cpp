@@ -1,5 +1,6 @@
 #include "executor/adamw_factors.h"
 #include "executor/cpu/kernels.h"
+#include "executor/math.h"
 
 namespace meshwright {
 namespace {
@@ -8,11 +9,6 @@ AdamWFactors factors_of(const KernelCall& call, bool decay) {
   AdamWFactors factors = adamw_factors(call.settings, decay);
   factors.gradient = call.data<const double>(1)[0];
   return factors;
-}
-
-template <class Real>
-double sign_of(Real number) {
-  return (number > 0 ? 1 : 0) - (number < 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -32,7 +28,7 @@ void adamw_step(const KernelCall& call) {
     const auto end = first + static_cast<std::size_t>(range.count);
     if (const auto rate = range.sign_rate) {
       for (std::size_t i = first; i < end; ++i) {
-        updated[i] -= static_cast<Real>(*rate * sign_of(gradient[i]));
+        updated[i] = moved_by_sign(updated[i], gradient[i], *rate);
         weight[i] = updated[i];
       }
       continue;

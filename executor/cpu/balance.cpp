@@ -2,6 +2,7 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/router_scores.h"
+#include "executor/router_math.h"
 
 // The loss of an uneven choice of experts, of each sequence by itself (DeepSeek-V3, arXiv
 // 2412.19437, equations 17 to 20): of s tokens with k choices among e experts, e / (k s) times the
@@ -9,14 +10,6 @@
 // over experts, and the mean of that over sequences.
 namespace meshwright {
 namespace {
-
-// Of choices times a sum of shares, in the loss of the whole batch.
-double balance_factor(const KernelCall& call, std::int64_t experts, double choices) {
-  const auto batch = static_cast<double>(call.kernel.place[0].size);
-  const auto sequence = static_cast<double>(call.kernel.place[1].size);
-  return call.attributes<RouterAttributes>().balance * static_cast<double>(experts) /
-         (choices * sequence * batch);
-}
 
 template <class Real>
 Real sum_of(const std::vector<Real>& scores) {
@@ -49,15 +42,14 @@ void balance_sums_forward(const KernelCall& call) {
 void balance_forward(const KernelCall& call) {
   const auto sums = call.dense_rows<const double>(0);
   double& loss = *call.data<double>(1);
-  const DimPlace& labels = call.kernel.place[1];
-  const double share =
-      static_cast<double>(size_of(labels.ranges)) / static_cast<double>(labels.size);
+  const BalanceFactor factor = balance_factor(call.kernel, sums.columns);
+  const double part = balance_part(call.kernel);
   for (std::int64_t b = 0; b < sums.count() / 2; ++b) {
     const double* const choices = sums[2 * b];
     const double* const shares = sums[2 * b + 1];
     const double all = std::accumulate(choices, choices + sums.columns, 0.0);
     const double products = std::inner_product(choices, choices + sums.columns, shares, 0.0);
-    loss += share * balance_factor(call, sums.columns, all) * products;
+    loss += part * factor.of(all) * products;
   }
 }
 
@@ -74,8 +66,8 @@ void balance_input_gradient(const KernelCall& call) {
   for (std::int64_t r = 0; r < logits.count(); ++r) {
     const double* const choices = sums[r / sequence * 2];
     const double all = std::accumulate(choices, choices + sums.columns, 0.0);
-    const auto factor =
-        static_cast<Real>(call.settings.loss_scale * balance_factor(call, sums.columns, all));
+    const auto factor = static_cast<Real>(call.settings.loss_scale *
+                                          balance_factor(call.kernel, sums.columns).of(all));
     scores_of(logits[r], sigmoid, scores);
     const Real whole = sum_of(scores);
     Real mean = 0;

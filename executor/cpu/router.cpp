@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -7,6 +6,7 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/router_scores.h"
+#include "executor/router_math.h"
 
 namespace meshwright {
 namespace {
@@ -127,14 +127,12 @@ void router_input_gradient(const KernelCall& call) {
 }
 
 // Experts times the choices of each, less all choices: 0 for an equal share, and the sum over all
-// tokens of a step is what the step's choices are off by. By the power of 2 that all choices of the
-// step do not exceed, it is within the range of 16 bits.
+// tokens of a step is what the step's choices are off by.
 template <class Real>
 void router_weight_gradient(const KernelCall& call) {
   const auto expert = call.dense_rows<const std::int32_t>(0);
   const auto dbias = call.vector<Real>(1);
-  const std::int64_t step = call.kernel.place[0].size * call.kernel.place[1].size * expert.columns;
-  const double unit = 1 / static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(step)));
+  const double unit = bias_unit(call.kernel, expert.columns);
   std::vector<std::int64_t> choices(dbias.size(), 0);
   for (std::int64_t r = 0; r < expert.count(); ++r) {
     for (std::int64_t c = 0; c < expert.columns; ++c) ++choices[chosen_expert(expert[r][c])];

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/router_scores.h"
+#include "executor/router_math.h"
 
 // Experts take the tokens of a sequence in their order while they have room, whoever has which part
 // of it: devices tell each other what their pieces of it chose.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace meshwright {
@@ -19,11 +18,6 @@ void scores_of(const Real* logits, bool sigmoid, std::vector<Real>& scores) {
   Real sum = 0;
   for (std::size_t e = 0; e < scores.size(); ++e) sum += scores[e] = std::exp(logits[e] - largest);
   for (Real& score : scores) score /= sum;
-}
-
-// The expert of a choice, whether it had room or not.
-inline std::size_t chosen_expert(std::int32_t choice) {
-  return static_cast<std::size_t>(choice < 0 ? ~choice : choice);
 }
 
 }  // namespace meshwright

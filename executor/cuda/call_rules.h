@@ -59,13 +59,6 @@ AttentionOperands<Stored> attention_operands(const KernelCall& call, CallViews<S
           views.template heads<const Stored>(2), rules, call.kernel.accumulate};
 }
 
-// Of shares times choices in the loss of the whole batch, for one choice of a token.
-inline double balance_factor(const KernelCall& call, std::int64_t experts) {
-  const auto& place = call.kernel.place;
-  return call.attributes<RouterAttributes>().balance * static_cast<double>(experts) /
-         (static_cast<double>(place[1].size) * static_cast<double>(place[0].size));
-}
-
 template <class Stored>
 RouterRules router_rules(const KernelCall& call, CallViews<Stored>& views, std::int64_t choices) {
   const auto& router = call.attributes<RouterAttributes>();

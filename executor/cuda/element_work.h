@@ -220,10 +220,8 @@ struct SignStep {
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     using Real = RealOf<State>;
     if (predicate != nullptr && *predicate == 0) return;
-    const auto slope = load(gradient, i);
-    const double sign = (slope > 0 ? 1 : 0) - (slope < 0 ? 1 : 0);
     const Real before = master == nullptr ? static_cast<Real>(load(weight, i)) : load(master, i);
-    const Real w = before - static_cast<Real>(rate * sign);
+    const Real w = moved_by_sign(before, static_cast<Real>(load(gradient, i)), rate);
     if (master != nullptr) store(master, i, w);
     store(weight, i, static_cast<RealOf<Stored>>(w));
   }

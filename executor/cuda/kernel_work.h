@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "executor/cuda/call_rules.h"
@@ -209,7 +208,7 @@ class KernelWork : private GivenWork<Stored, Machine> {
                       BalanceGradient<Stored>{
                           v.in_rows(0), v.addend_rows(), v.template doubles<const double>(1),
                           router_rules(call_, views_, 1), call_.operand(0).sizes[1], columns(0),
-                          balance_factor(call_, columns(0)), numbers(), v.out_rows(last())});
+                          balance_factor(call_.kernel, columns(0)), numbers(), v.out_rows(last())});
       case KernelKind::Dispatch:
         return by_row(rows(last()),
                       DispatchGradient<Stored>{v.index_rows(0), v.in_rows(1), v.addend_rows(),
@@ -243,10 +242,10 @@ class KernelWork : private GivenWork<Stored, Machine> {
                                v.in_rows(0), In<Real>(), v.statistic(1), v.in_rows(2), rows(0),
                                accumulate, v.template gradient_vector<Gradient>(3), nullptr});
         case KernelKind::Router:
-          return by_column(
-              count(1), RouterBiasGradient<Stored, Gradient>{
-                            v.index_rows(0), rows(0), columns(0), count(1), bias_unit(), accumulate,
-                            v.template gradient_vector<Gradient>(1)});
+          return by_column(count(1), RouterBiasGradient<Gradient>{
+                                         v.index_rows(0), rows(0), columns(0), count(1),
+                                         bias_unit(call_.kernel, columns(0)), accumulate,
+                                         v.template gradient_vector<Gradient>(1)});
         case KernelKind::Embedding: {
           const EmbeddingGradient<Stored, Gradient> work{
               v.index(0), v.in_rows(1),           rows(2),
@@ -368,21 +367,11 @@ class KernelWork : private GivenWork<Stored, Machine> {
                                columns(0), counts.sizes[1], *call_.kernel.capacity,
                                v.place_ranges(call_.kernel.place[1]), v.out_index_rows(2)});
   }
-  // A device that knows all of a sequence's loss adds its part of it.
   bool add_balance() {
-    const DimPlace& labels = call_.kernel.place[1];
-    const double share =
-        static_cast<double>(size_of(labels.ranges)) / static_cast<double>(labels.size);
     return reduced(
         call_.operand(0).sizes[0],
-        Balance{views_.template doubles<const double>(0), columns(0),
-                share * balance_factor(call_, columns(0)), views_.template doubles<double>(1)});
-  }
-  // What counts of a router's choices are multiplied by (executor/cpu/router.cpp says why).
-  double bias_unit() const {
-    const auto& place = call_.kernel.place;
-    const std::int64_t step = place[0].size * place[1].size * columns(0);
-    return 1 / static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(step)));
+        Balance{views_.template doubles<const double>(0), columns(0), balance_part(call_.kernel),
+                balance_factor(call_.kernel, columns(0)), views_.template doubles<double>(1)});
   }
   bool add_expert_order() {
     auto& v = views_;

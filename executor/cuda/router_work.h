@@ -2,6 +2,7 @@
 
 #include "executor/cuda/reduce_work.h"
 #include "executor/cuda/row_work.h"
+#include "executor/router_math.h"
 
 // How tokens choose their experts, and what an uneven choice costs.
 namespace meshwright::work {
@@ -117,9 +118,16 @@ struct Router {
   }
 };
 
-// The expert of a choice, whether it had room or not.
-MESHWRIGHT_HD inline std::int64_t chosen_expert(std::int32_t choice) {
-  return choice < 0 ? ~choice : choice;
+MESHWRIGHT_HD inline bool is_choice_of(std::int32_t choice, std::int64_t e) {
+  return chosen_expert(choice) == static_cast<std::size_t>(e);
+}
+
+// How many of a token's choices are an expert's.
+MESHWRIGHT_HD inline std::int64_t choices_of(std::int64_t e, const std::int32_t* choices,
+                                             std::int64_t count) {
+  std::int64_t own = 0;
+  for (std::int64_t n = 0; n < count; ++n) own += is_choice_of(choices[n], e) ? 1 : 0;
+  return own;
 }
 
 // One expert of one sequence: those that come after its capacity are turned away.
@@ -145,12 +153,11 @@ struct RouterCounts {
   RowsOf<std::int32_t> counts;
   MESHWRIGHT_HD void operator()(std::int64_t i) const {
     const std::int64_t piece = i / experts, e = i % experts;
-    std::int32_t count = 0;
+    std::int64_t count = 0;
     for (std::int64_t row = piece * tokens; row < (piece + 1) * tokens; ++row) {
-      for (std::int64_t n = 0; n < choices; ++n)
-        count += chosen_expert(expert[row][n]) == e ? 1 : 0;
+      count += choices_of(e, expert[row], choices);
     }
-    counts[piece][e] = count;
+    counts[piece][e] = static_cast<std::int32_t>(count);
   }
 };
 
@@ -176,7 +183,7 @@ struct RouterRoom {
       }
       for (std::int64_t n = 0; n < choices; ++n) {
         const std::int32_t choice = expert[row][n];
-        if (chosen_expert(choice) == e) left[row][n] = taken++ < capacity ? choice : ~choice;
+        if (is_choice_of(choice, e)) left[row][n] = taken++ < capacity ? choice : ~choice;
       }
     }
   }
@@ -194,7 +201,7 @@ struct RouterGradient {
   RowsOf<Stored> dlogits;
 
   MESHWRIGHT_HD std::int64_t chosen(std::int64_t row, std::int64_t n) const {
-    return chosen_expert(expert[row][n]);
+    return static_cast<std::int64_t>(chosen_expert(expert[row][n]));
   }
   template <class Team>
   MESHWRIGHT_HD void operator()(Team& team, std::int64_t row) const {
@@ -222,9 +229,8 @@ struct RouterGradient {
   }
 };
 
-// Of the bias of one expert: by how much it is chosen more often than its equal share
-// (executor/cpu/router.cpp says in which units).
-template <class Stored, class Gradient>
+// Of the bias of one expert: by how much it is chosen more often than its equal share.
+template <class Gradient>
 struct RouterBiasGradient {
   using Sums = TwoSums<double>;
   RowsOf<const std::int32_t> expert;
@@ -236,9 +242,7 @@ struct RouterBiasGradient {
   MESHWRIGHT_HD Sums part(std::int64_t e, std::int64_t first, std::int64_t step) const {
     Sums sums;
     for (std::int64_t row = first; row < rows; row += step) {
-      for (std::int64_t n = 0; n < choices; ++n) {
-        sums.first += chosen_expert(expert[row][n]) == e ? 1 : 0;
-      }
+      sums.first += static_cast<double>(choices_of(e, expert[row], choices));
     }
     return sums;
   }
@@ -267,9 +271,7 @@ struct BalanceSums {
     const std::int64_t b = column / rules.experts, e = column % rules.experts;
     Sums added;
     for (std::int64_t row = b * sequence + first; row < (b + 1) * sequence; row += step) {
-      for (std::int64_t n = 0; n < rules.choices; ++n) {
-        added.first += chosen_expert(expert[row][n]) == e ? 1 : 0;
-      }
+      added.first += static_cast<double>(choices_of(e, expert[row], rules.choices));
       const TokenScores<Stored> scores(logits[row], rules);
       added.second += static_cast<double>(scores[e]) / scores.whole(rules.experts);
     }
@@ -300,14 +302,15 @@ struct Balance {
   using State = LossState;
   const double* sums;
   std::int64_t experts;
-  double factor;  // of choices' share times shares
+  double part;  // of each sequence's loss
+  BalanceFactor factor;
   double* loss;
   MESHWRIGHT_HD State begin() const { return {}; }
   MESHWRIGHT_HD void add(State& state, std::int64_t b) const {
     const SequenceBalance balance(sums, b, experts);
     double products = 0;
     for (std::int64_t e = 0; e < experts; ++e) products += balance.choices[e] * balance.shares[e];
-    state.sum += factor / balance.all_choices() * products;
+    state.sum += part * factor.of(balance.all_choices()) * products;
   }
   MESHWRIGHT_HD void end(State&) const {}
   MESHWRIGHT_HD void finish(const State& state) const { *loss += state.sum; }
@@ -321,7 +324,7 @@ struct BalanceGradient {
   const double* sums;
   RouterRules rules;
   std::int64_t sequence, columns;  // columns: experts
-  double factor;
+  BalanceFactor factor;
   const StepNumbers* numbers;
   RowsOf<Stored> dlogits;
   template <class Team>
@@ -329,7 +332,7 @@ struct BalanceGradient {
     const TokenScores<Stored> scores(logits[row], rules);
     const SequenceBalance balance(sums, row / sequence, columns);
     const Real whole = scores.whole(columns);
-    const auto scale = static_cast<Real>(numbers->loss_scale * factor / balance.all_choices());
+    const auto scale = static_cast<Real>(numbers->loss_scale * factor.of(balance.all_choices()));
     const auto weighed = [&](std::int64_t e) {
       return static_cast<Real>(balance.choices[e]) * scores[e] / whole;
     };
