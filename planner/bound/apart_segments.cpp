@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <limits>
 
+#include "simulator/engine/allocator_model.h"
+
 namespace meshwright {
 namespace {
 
-// Segments are multiples of this, so what is larger than one by less may have room in there.
-constexpr std::int64_t kSegmentUnit = 2 << 20;
-
-// Those that requests of up to 10 MiB are cut from.
-constexpr std::int64_t kSharedSegment = 20 << 20;
-
+// Segments are multiples of a unit, so what is larger than one by less may have room in there.
 std::int64_t segment_for(Bytes size) {
-  return (size.value() + kSegmentUnit - 1) / kSegmentUnit * kSegmentUnit;
+  constexpr std::int64_t kUnit = CachingAllocator::kSegmentRounding;
+  return (size.value() + kUnit - 1) / kUnit * kUnit;
 }
 
 // The most that is there at once of buffers in segments of more than `above` and up to `most`,
@@ -44,7 +42,7 @@ Bytes most_at_once(const std::vector<ListedBuffer>& buffers, std::int64_t above,
 // Segments are never given back, so what is reserved for each range of sizes adds up. The best
 // ranges are found from the smallest size to the largest.
 Bytes apart_segments(const std::vector<ListedBuffer>& buffers, Bytes above) {
-  std::vector<std::int64_t> sizes = {std::max(segment_for(above), kSharedSegment)};
+  std::vector<std::int64_t> sizes = {std::max(segment_for(above), CachingAllocator::kLargeSegment)};
   for (const ListedBuffer& buffer : buffers) {
     if (segment_for(buffer.size) > sizes.front()) sizes.push_back(segment_for(buffer.size));
   }

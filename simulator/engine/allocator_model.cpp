@@ -10,8 +10,6 @@ constexpr std::int64_t kRounding = 512;
 constexpr std::int64_t kSmallRequest = 1 << 20;
 constexpr std::int64_t kSmallSegment = 2 << 20;
 constexpr std::int64_t kLargeRequest = 10 << 20;
-constexpr std::int64_t kLargeSegment = 20 << 20;
-constexpr std::int64_t kSegmentRounding = 2 << 20;
 
 std::int64_t rounded_up(std::int64_t size, std::int64_t unit) {
   return (size + unit - 1) / unit * unit;
@@ -19,8 +17,8 @@ std::int64_t rounded_up(std::int64_t size, std::int64_t unit) {
 
 std::int64_t segment_size(std::int64_t size) {
   if (size <= kSmallRequest) return kSmallSegment;
-  if (size < kLargeRequest) return kLargeSegment;
-  return rounded_up(size, kSegmentRounding);
+  if (size < kLargeRequest) return CachingAllocator::kLargeSegment;
+  return rounded_up(size, CachingAllocator::kSegmentRounding);
 }
 
 bool is_worth_keeping(std::int64_t rest, bool small) {

@@ -19,6 +19,8 @@ namespace meshwright {
 class CachingAllocator {
  public:
   using Handle = std::uint32_t;
+  static constexpr std::int64_t kLargeSegment = 20 << 20;
+  static constexpr std::int64_t kSegmentRounding = 2 << 20;
   // `size` is more than zero.
   Handle allocate(Bytes size);
   void release(Handle handle);
