@@ -139,12 +139,21 @@ class RelayoutChooser {
       if (model_.dims[dim.dim.index()].role == DimRole::Batch) batch.push_back(dim.dim);
     }
     Layout before = from, after = to;
-    drop_common_cuts(before, after, tensor);
-    // None: check_plan says what is missing.
-    if (const auto path = cheapest_relayout(mesh_, tensor, before, after, costs_, batch)) {
-      known->second = path->steps;
+    MovedTensor rest = tensor;
+    drop_common_cuts(before, after, rest);
+    auto path = cheapest_relayout(mesh_, rest, before, after, costs_, batch);
+    // What is cut zigzag is not cut on in other ways, though the rest of it could be.
+    if (path && !leads(path->steps, from, to)) {
+      path = cheapest_relayout(mesh_, tensor, from, to, costs_, batch);
     }
+    // None: check_plan says what is missing.
+    if (path) known->second = path->steps;
     return known->second;
+  }
+
+  bool leads(const RelayoutSteps& steps, const Layout& from, const Layout& to) const {
+    const auto end = layout_after(steps, from);
+    return end && without_trivial_axes(*end, mesh_) == without_trivial_axes(to, mesh_);
   }
 
   // What cuts a dimension first on both sides stays where it is, as the batch does: then there are

@@ -215,7 +215,32 @@ TEST_CASE("no shipped profile makes plans of tensor parallelism that are not low
   CHECK(walked > 100);
 }
 
-// Where keys and values have few heads, cutting the samples could be the cheapest detour.
+// Where keys and values have few heads, detours by other cuts could be the cheapest.
+TEST_CASE("however parts of sequences share heads out, on any cluster it is lowered") {
+  int walked = 0;
+  for (const char* const name : {"mixtral-8x7b", "qwen2-0.5b"}) {
+    const Model model = make_model(read_model(name, MESHWRIGHT_DATA));
+    for (const char* const devices :
+         {"t4:8x4", "rtx4090:4x8", "v100:4x8", "a100-80:4x8", "h100:4x8", "gb200-nvl72:8x4"}) {
+      const Cluster cluster = find_cluster(devices, MESHWRIGHT_DATA);
+      const UserCosts costs(cluster);
+      for (const std::int64_t tp : {1, 2, 4, 8}) {
+        for (const std::int64_t heads : {2, 4}) {
+          PlanChoices choices{.tp = tp, .cp = 4, .ulysses = heads, .microbatch = 1 + walked % 4};
+          const BatchChoice batch{choices.microbatch, 256, Precision::FP16};
+          if (!check_choices(choices, batch, model, cluster).empty()) continue;
+          CAPTURE(name, devices, tp, heads, choices.microbatch);
+          CHECK(check_plan(resolve(choices, batch, model, cluster, costs), model, cluster) ==
+                std::vector<std::string>{});
+          ++walked;
+        }
+      }
+    }
+  }
+  CHECK(walked > 50);
+}
+
+// Cutting the samples could be, too.
 TEST_CASE("no way to another layout goes through the batch") {
   const Model model = make_model(read_model("mixtral-8x7b", MESHWRIGHT_DATA));
   const Cluster cluster = find_cluster("rtx4090:4x8", MESHWRIGHT_DATA);
