@@ -11,8 +11,8 @@
 namespace meshwright {
 
 // A kernel of a block, or a transfer of rows to their experts or among devices that share products
-// or the sequence out, of a micro-batch of one and of two samples. Nothing for other transfers:
-// they pass on what they wait for.
+// or the sequence out, of a micro-batch of one and of two samples. Nothing for other transfers and
+// for slices of what was gathered: they pass on what they wait for.
 struct BlockTask {
   std::variant<std::monostate, Kernel, Transfer> one, two;
   std::vector<std::size_t> waits;  // earlier tasks of the same block and direction, in the list

@@ -52,6 +52,7 @@ struct FragmentTask {
   bool needless = false;              // recompute: stays even if nothing reads its results
   bool early = false;                 // a copy that may stand before an earlier entry
   bool waits_for_compute = false;     // as the program's task does
+  bool slices = false;                // a step to another layout that a device takes alone
   std::size_t op = 0;                 // that the lowering was at
 };
 bool writes_operand(const FragmentTask& task, std::size_t operand);

@@ -167,6 +167,7 @@ void FragmentWriter::emit_slice(const Cut& cut, const View& from, const View& to
   std::int64_t next = 0;
   for (const ShardRange& range : part_of(cut, from.operand.sizes[cut.dim], 0, 1)) {
     emit_copy(slice_of(from, cut.dim, range), slice_of(to, cut.dim, {next, range.size}), name);
+    tasks_->back().slices = true;
     next += range.size;
   }
 }

@@ -144,6 +144,23 @@ TEST_CASE("no plan is faster or smaller than its bound") {
                    tightness[tightness.size() / 20], memory[memory.size() / 2]));
 }
 
+// In a node keys are gathered and cut again, across nodes they are exchanged without kernels.
+TEST_CASE("before the place is known, kernels of one way to a layout do not count") {
+  const Bench bench("qwen2-0.5b", "h100:4x8", "fsdp2");
+  PlanChoices choices = choices_of(bench.setting.defaults, Precision::BF16);
+  choices.dp = 2;
+  choices.cp = 4;
+  choices.ulysses = 2;
+  choices.place = {{"dp", 2}};
+  choices.microbatch = 4;
+  const BatchChoice batch{96, 1024, Precision::BF16};
+  const Plan plan = std::get<Plan>(plan_of(choices, batch, bench.setting));
+  const Seconds step = predict(plan, bench.setting).report.step;
+  Bounds bounds(batch, bench.setting);
+  CHECK(bounds.of_kernels(choices) <= step);
+  CHECK(bounds.of_division(choices) <= step);
+}
+
 TEST_CASE("blocks of more samples are what they are lowered to") {
   for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(cases(15, 1000)); ++seed) {
     RandomChoices random(seed);
