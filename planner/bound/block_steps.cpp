@@ -82,8 +82,12 @@ class StepWriter {
     step.waits_for_compute = program_.tasks[t].waits_for_compute;
     step.reads_boundary = play_.reads_boundary(t);
     step.first_wait = static_cast<std::uint16_t>(result_.waits.size());
-    for (const std::size_t wait : waits_of(t)) {
-      result_.waits.push_back(step_of_[wait - play_.stretch().first]);
+    const auto wait_for = [&](std::size_t task, double plus) {
+      result_.waits.push_back({step_of_[task - play_.stretch().first], plus});
+    };
+    for (const std::size_t wait : waits_of(t)) wait_for(wait, 0);
+    if (priced_.computes(t)) {
+      for (const LateAfter& late : play_.slowed_starts(t)) wait_for(late.task, late.plus);
     }
     step.wait_count = static_cast<std::uint16_t>(result_.waits.size() - step.first_wait);
   }

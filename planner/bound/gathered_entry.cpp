@@ -1,20 +1,8 @@
 #include "planner/bound/gathered_entry.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 
 namespace meshwright {
-namespace {
-
-constexpr std::size_t kLanes = 16;  // more are taken as free
-
-bool is_passed(const ChunkPlace& place, std::int64_t repetition, std::uint16_t step) {
-  constexpr std::uint16_t kLast = std::numeric_limits<std::uint16_t>::max();
-  return place <= ChunkPlace{repetition, {step, kLast}};
-}
-
-}  // namespace
 
 void StagePlay::order_uses(ChunkPrices& prices, std::size_t kind) const {
   const std::vector<BoundBucket>& buckets = (*buckets_)[kind];
@@ -41,6 +29,7 @@ StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
       prices_(play.prices_of(number, static_cast<std::size_t>(item.chunk))),
       back_(item.forward ? 0 : 1),
       used_(prices_.used[back_]),
+      loss_(play.at_once_ ? stage_.loss : 0),
       copies_(play, stage_, item),
       done_(stage_.done_s),
       sum_of_earlier_(stage_.not_added != kNever) {}
@@ -54,7 +43,6 @@ LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
     for (std::int64_t i = 0; i < run.count; ++i, ++repetition_) {
       const double held = item_.forward ? kNever : copies_.held(block, run.away, state[kCompute]);
       if (item_.last) play_.note_tied(stage_, block, state, done_);
-      // Kernels are slowed in the matrix alone.
       LaneTimes after = work.advance(state);
       raise(after, through(block, state));
       after[kCompute] = std::max(after[kCompute], held);
@@ -71,38 +59,32 @@ LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
 }
 
 LaneTimes StagePlay::GatheredEntry::through(const BlockBound& block, const LaneTimes& state) {
-  const BlockSteps& steps = block.steps[back_];
-  std::array<double, kLanes> lanes;
-  lanes.fill(kNever);
-  std::ranges::copy(state, lanes.begin());
-  double boundary = steps.passes_boundary ? state[kBoundary] : kNever;
-  finish_.resize(steps.steps.size());
-  for (std::uint16_t s = 0; s < steps.steps.size(); ++s) {
-    const BlockStep& step = steps.steps[s];
-    double start = wait_for_weights(s, lanes[kCompute]);
-    for (std::size_t w = 0; w < step.wait_count; ++w) {
-      start = std::max(start, finish_[steps.waits[step.first_wait + w]]);
-    }
-    if (step.reads_boundary) start = std::max(start, state[kBoundary]);
-    if (step.waits_for_compute) start = std::max(start, lanes[kCompute]);
-    if (step.lane < kLanes) start = std::max(start, lanes[step.lane]);
-    finish_[s] = start + step.seconds;
-    if (step.lane < kLanes) lanes[step.lane] = finish_[s];
-    if (step.writes_boundary) boundary = finish_[s];
-    if (!item_.forward) complete_gradients(s, finish_[s], lanes[kCompute], block, state);
-  }
-  LaneTimes after = state;
-  std::copy_n(lanes.begin(), kStateSize, after.begin());
-  after[kBoundary] = boundary;
-  return after;
+  return play_steps(
+      block.steps[back_], state, finish_,
+      [&](std::uint16_t step, double came) { return wait_for_weights(step, came); },
+      [&](const BlockStep& step, double start) {
+        return stage_.under_way.slowed(start, step, loss_);
+      },
+      [&](std::uint16_t step, double finish, double& came) {
+        if (!item_.forward) complete_gradients(step, finish, came, block, state);
+      });
+}
+
+// Returns when it is over.
+double StagePlay::GatheredEntry::transfer(std::size_t bucket, double ready,
+                                          const TransferLoad& load) {
+  const bool routed = buckets_[bucket].routed;
+  double& until = stage_.gathers_until[routed ? 1 : 0];
+  const double begin = std::max(until, ready);
+  until = begin + load.seconds;
+  if (!routed) stage_.under_way.add(begin, until);
+  return until;
 }
 
 void StagePlay::GatheredEntry::gather_next(double came) {
   if (gathered_.size() == used_.size()) return;
   const std::size_t next = used_[gathered_.size()];
-  double& until = lane(bucket(next));
-  until = std::max(until, came) + prices_.buckets[next].gather.seconds;
-  gathered_.push_back(until);
+  gathered_.push_back(transfer(next, came, prices_.buckets[next].gather));
 }
 
 // When those are there that a step is the first to use.
@@ -143,9 +125,8 @@ void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double rea
 
 void StagePlay::GatheredEntry::sum(const Complete& complete, double& came) {
   add_summed(came);
-  double& until = lane(bucket(complete.bucket));
-  until = std::max(until, complete.ready) + prices_.buckets[complete.bucket].sum.seconds;
-  stage_.not_added = until;
+  stage_.not_added =
+      transfer(complete.bucket, complete.ready, prices_.buckets[complete.bucket].sum);
 }
 
 void StagePlay::GatheredEntry::add_summed(double& came) {

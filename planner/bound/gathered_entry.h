@@ -12,7 +12,7 @@ namespace meshwright {
 // gathered when computing has come to the first use of the one that is `prefetch` ahead of it, and
 // kernels that use it wait for it. Gradients are summed over the replicas in the same lane when the
 // last of a bucket is complete; kernels go on when the sum of the bucket before it is there to be
-// added.
+// added. They are slowed beside either.
 class StagePlay::GatheredEntry {
  public:
   // All must outlive this.
@@ -28,8 +28,8 @@ class StagePlay::GatheredEntry {
   };
 
   const BoundBucket& bucket(std::size_t number) const { return buckets_[number]; }
-  double& lane(const BoundBucket& bucket) { return stage_.gathers_until[bucket.routed ? 1 : 0]; }
   LaneTimes through(const BlockBound& block, const LaneTimes& state);
+  double transfer(std::size_t bucket, double ready, const TransferLoad& load);
   void gather_next(double came);
   double wait_for_weights(std::uint16_t step, double came);
   void complete_gradients(std::uint16_t step, double ready, double& came, const BlockBound& block,
@@ -45,6 +45,7 @@ class StagePlay::GatheredEntry {
   const ChunkPrices& prices_;
   const std::size_t back_;
   const std::vector<std::size_t>& used_;
+  const double loss_;
   CopiesBack copies_;
   std::int64_t repetition_ = 0;  // of blocks, that have been played
   double done_;                  // of the stage's kernels

@@ -7,6 +7,7 @@
 
 #include "costmodel/kernel/transfer.h"
 #include "costmodel/price/link_use.h"
+#include "planner/bound/max_plus.h"
 
 namespace meshwright {
 
@@ -25,8 +26,23 @@ class PortLoad {
   double most() const { return *std::ranges::max_element(seconds_); }
 
  private:
+  friend class PortTimes;
   static constexpr std::size_t kLevels = 4;  // others are left out
   std::array<double, kLevels> seconds_ = {};
+};
+
+// Until when a device's ways out are taken by transfers that begin one after the other.
+class PortTimes {
+ public:
+  void add(double begin, const PortLoad& load) {
+    for (std::size_t i = 0; i < until_.size(); ++i) {
+      if (load.seconds_[i] > 0) until_[i] = std::max(until_[i], begin) + load.seconds_[i];
+    }
+  }
+  double latest() const { return *std::ranges::max_element(until_); }
+
+ private:
+  std::array<double, PortLoad::kLevels> until_ = {kNever, kNever, kNever, kNever};
 };
 
 // What a transfer takes by itself, and of the ways out of a device.

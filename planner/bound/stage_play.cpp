@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "planner/bound/gathered_entry.h"
+#include "planner/bound/slowed_entry.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
 #include "simulator/plan/plan.h"
@@ -22,8 +23,8 @@ StagePlay::StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work
       open_(open),
       any_state_(open == LeftOpen::State),
       alike_(bounds.replicas_alike(choices)),
-      sums_at_once_(!any_state_ && repeats_ > 1 && choices.overlap && choices.zero < 3 &&
-                    bounds.has_equal_replicas(choices)),
+      at_once_(!any_state_ && repeats_ > 1 && bounds.has_equal_replicas(choices)),
+      sums_at_once_(at_once_ && choices.overlap && choices.zero < 3),
       prices_(bounds.prices_of(choices)),
       items_(bounds.items(choices)),
       microbatches_(bounds.microbatches_of(choices)),
@@ -107,16 +108,13 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
   const LaneTimes before = stage.state;
   const bool sums = (item.last || (choices_.zero >= 2 && repeats_ > 1)) && !any_state_;
+  const bool slowed = sums_at_once_ && stage.loss > 0 && stage.under_way.is_at(before[kCompute]);
   if (plays_gathers(item)) {
     stage.state = GatheredEntry(*this, number, item).run(before);
-  } else if (!item.forward && (sums || choices_.offload_activations)) {
-    stage.state = backward(number, item, sums);
+  } else if ((!item.forward && (sums || choices_.offload_activations)) || slowed) {
+    stage.state = SlowedEntry(*this, number, item, sums && !item.forward).run(before);
   } else {
-    const Passed passed = item.forward
-                              ? Passed{chunk.forward, chunk.forward_s, chunk.forward_transfer_s}
-                              : Passed{chunk.backward, chunk.backward_s, chunk.backward_transfer_s};
-    stage.state = passed.advance(before);
-    slow_down(stage, passed, before, stage.state);
+    stage.state = (item.forward ? chunk.forward : chunk.backward)(before);
   }
   stage.done_s += item.forward ? chunk.forward_s : chunk.backward_s;
   if (gathers_again() && !any_state_) raise(stage.state, after_gathers(number, item, before));
@@ -125,25 +123,6 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   }
   if (choices_.offload_activations) note_copies(stage, item, before[kCompute]);
   send(number, item);
-}
-
-// Kernels are slowed while sums over the replicas are under way: from where the stretch's first
-// kernel can start to where the sums end. Only kernels count beside which nothing else is
-// transferred: others may be slowed already, or hidden behind what they wait for.
-void StagePlay::slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
-                          LaneTimes& after) const {
-  if (!sums_at_once_ || stage.loss == 0 || stage.summing.until <= before[kCompute]) return;
-  const auto& rows = passed.advance.rows;
-  const double waits = rows[kCompute][kCompute] - passed.compute_s;
-  for (const std::size_t row : {kCompute, kBoundary}) {
-    const double computed = before[kCompute] + rows[row][kCompute];
-    const double received = before[kBoundary] + rows[row][kBoundary];
-    const double start = computed >= received ? before[kCompute] : before[kBoundary];
-    const double end = std::max(computed, received);
-    const double beside = std::min(stage.summing.until, end) - start;
-    const double slowed = beside - std::max(waits, passed.transfer_s);
-    if (slowed > 0) after[row] = std::max(after[row], end + slowed * stage.loss);
-  }
 }
 
 // Where weights are shared out: an entry gathers them one bucket after the other, the first one

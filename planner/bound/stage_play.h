@@ -82,9 +82,25 @@ class StagePlay {
     bool of_layers = false, tied = false, routed = false;
     BucketPrice price = {};
   };
-  // Until when sums over the replicas are under way: of those that share state out, and of all.
+  // Transfers between replicas that are under way: of those that follow each other without a gap.
+  class UnderWay {
+   public:
+    void add(double begin, double end) {
+      if (begin > until_) from_ = begin;
+      until_ = std::max(until_, end);
+    }
+    bool is_at(double moment) const { return until_ > moment; }
+    // What a step takes from a moment on, if kernels lose a share of their speed.
+    double slowed(double start, const BlockStep& step, double loss) const;
+
+   private:
+    double from_ = kNever, until_ = kNever;
+  };
+  // Sums over the replicas: those that share state out one after the other, and behind each what
+  // has the same share.
   struct Summing {
-    double lane = kNever, until = kNever;
+    double lane = kNever, shares = kNever;  // until when each is taken
+    PortTimes ports;
   };
   struct Stage {
     LaneTimes state = never();
@@ -107,6 +123,7 @@ class StagePlay {
     double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
     double not_added = kNever;  // when the last sum is there, if it is not added yet
     Summing summing = {};
+    UnderWay under_way = {};
     PipelineItem forward;            // the last one
     double previous_start = kNever;  // of the entry before the one at hand
     // Until when copies to the host and back are under way.
@@ -121,16 +138,11 @@ class StagePlay {
   bool advance(std::size_t stage);
   bool receive(Stage& stage, const PipelineItem& item);
   void compute(std::size_t number, const PipelineItem& item);
-  // A stretch of kernels and transfers that a state goes through.
-  struct Passed {
-    const MaxPlus& advance;
-    double compute_s, transfer_s;
-  };
-  void slow_down(const Stage& stage, const Passed& passed, const LaneTimes& before,
-                 LaneTimes& after) const;
   void note_copies(Stage& stage, const PipelineItem& item, double start);
-  // An entry that gathers its weights and sums its gradients over the replicas.
+  // An entry that gathers its weights and sums its gradients over the replicas; and one beside
+  // which replicas sum.
   class GatheredEntry;
+  class SlowedEntry;
   void order_uses(ChunkPrices& prices, std::size_t kind) const;
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
   double after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
@@ -138,17 +150,8 @@ class StagePlay {
   void wait_for_weights(std::size_t number, const PipelineItem& item);
   void send(std::size_t number, const PipelineItem& item);
   double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);
-  LaneTimes backward(std::size_t number, const PipelineItem& item, bool sums);
   // What copies to the device hold the entry at hand back for, layer by layer.
   class CopiesBack;
-  // From when on what was summed is added up, and sums that are under way.
-  struct Completed {
-    double held = 0;
-    Summing summing = {};
-  };
-  Completed complete_buckets(std::size_t number, const PipelineItem& item, const BlockBound& block,
-                             const LaneTimes& state, double done, std::int64_t repetition,
-                             std::size_t& next);
   void note_tied(Stage& stage, const BlockBound& block, const LaneTimes& state, double done) const;
   void add_tied();
   const ChunkPrices& prices_of(std::size_t number, std::size_t chunk);
@@ -212,9 +215,9 @@ class StagePlay {
   const LeftOpen open_;
   const bool any_state_;  // zero and bucket are open
   const bool alike_;      // devices of all stages transfer alike with those that repeat weights
-  // Sums over the replicas begin when a device comes to them, since the others do at that moment,
-  // and nothing else stands before them.
-  const bool sums_at_once_;
+  // Transfers between replicas begin when a device comes to them, since the others do at that
+  // moment; and sums, before which nothing else stands.
+  const bool at_once_, sums_at_once_;
   Bounds::Prices& prices_;
   const PipelineItems& items_;
   const std::int64_t microbatches_;

@@ -4,88 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "planner/bound/copies_back.h"
 #include "planner/bound/stage_play.h"
 #include "simulator/lowering/weight_buckets.h"
 
 namespace meshwright {
-
-// A backward of a chunk, block by block: on the way buckets are complete, if it sums gradients.
-// Returns the state after it.
-LaneTimes StagePlay::backward(std::size_t number, const PipelineItem& item, bool sums) {
-  Stage& stage = stages_[number];
-  const auto index = static_cast<std::size_t>(item.chunk);
-  const ChunkWork& chunk = work_.chunk(index);
-  CopiesBack copies(*this, stage, item);
-  LaneTimes state = stage.state;
-  double done = stage.done_s;
-  std::size_t next = 0;
-  std::int64_t repetition = 0;
-  for (std::size_t r = chunk.runs.size(); r-- > 0;) {
-    const BlockBound& block = work_.block_of(chunk.runs[r]);
-    for (std::int64_t i = 0; i < chunk.runs[r].count; ++i, ++repetition) {
-      double held = copies.held(block, chunk.runs[r].away, state[kCompute]);
-      Summing summing = stage.summing;
-      if (sums) {
-        const Completed completed =
-            complete_buckets(number, item, block, state, done, repetition, next);
-        held = std::max(held, completed.held);
-        summing = completed.summing;
-        if (item.last) note_tied(stage, block, state, done);
-      }
-      const LaneTimes before = state;
-      const BlockWork& work = block.backward;
-      state = work.advance(before);
-      slow_down(stage, {work.advance, work.compute_s, work.transfer_s}, before, state);
-      state[kCompute] = std::max(state[kCompute], held);
-      // What the block's own buckets slow of it is not looked at.
-      stage.summing = summing;
-      done += block.backward.compute_s;
-    }
-  }
-  return state;
-}
-
-// Those that a repetition of a block's backward completes, from the state before it.
-StagePlay::Completed StagePlay::complete_buckets(std::size_t number, const PipelineItem& item,
-                                                 const BlockBound& block, const LaneTimes& state,
-                                                 double done, std::int64_t repetition,
-                                                 std::size_t& next) {
-  Stage& stage = stages_[number];
-  const auto index = static_cast<std::size_t>(item.chunk);
-  const std::vector<BoundBucket>& buckets = (*buckets_)[work_.kind_of(index)];
-  const ChunkPrices& prices = prices_of(number, index);
-  Completed completed{.held = kNever, .summing = stage.summing};
-  for (; next < buckets.size() && buckets[next].repetition == repetition; ++next) {
-    const BlockWeight& weight = block.weights[buckets[next].weight];
-    const Sync sync{.ready = at(weight.complete, state),
-                    .done_s = done + weight.compute_before_s,
-                    .elements = buckets[next].elements,
-                    .of_layers = buckets[next].of_layers,
-                    .routed = buckets[next].routed,
-                    .price = prices.buckets[next]};
-    if (item.last) stage.syncs.push_back(sync);
-    if (!sync.routed) {
-      Summing& summing = completed.summing;
-      summing.lane = std::max(summing.lane, sync.ready) + sync.price.sum.seconds;
-      summing.until = std::max(summing.until, summing.lane) + sync.price.shares.seconds;
-    }
-    const bool shared = repeats_ > (sync.routed ? sharing_ : 1);
-    const bool known = knows_shares() || sums_in_two_steps(sync.routed);
-    if (choices_.zero < 2 || !choices_.overlap || !known || !shared) continue;
-    // What is scattered is added to the own part when the next bucket is complete.
-    const double summed = std::max(stage.scattered[stage.last_lane], stage.shares_summed);
-    completed.held =
-        std::max(completed.held, summed + block.backward.compute_s - weight.compute_before_s);
-    stage.last_lane = sync.routed ? 1 : 0;
-    double& scattered = stage.scattered[stage.last_lane];
-    scattered = std::max(scattered, sync.ready) + sync.price.sum.seconds;
-    if (sums_in_two_steps(sync.routed)) {
-      stage.shares_summed = std::max(stage.shares_summed, scattered) + sync.price.shares.seconds;
-    }
-  }
-  return completed;
-}
 
 void StagePlay::note_tied(Stage& stage, const BlockBound& block, const LaneTimes& state,
                           double done) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -25,6 +26,12 @@ struct ChunkPlace {
   StepPlace at;
   friend auto operator<=>(const ChunkPlace&, const ChunkPlace&) = default;
 };
+
+// Whether it is at such a step or before it.
+inline constexpr std::uint16_t kLastStep = std::numeric_limits<std::uint16_t>::max();
+inline bool is_passed(const ChunkPlace& place, std::int64_t repetition, std::uint16_t step) {
+  return place <= ChunkPlace{repetition, {step, kLastStep}};
+}
 
 // Weights whose gradients are summed together, and where the last of these is complete: after so
 // many repetitions of blocks of the backward, at this weight of the next one.

@@ -105,6 +105,12 @@ class PricedProgram {
   std::vector<PortLoad> ports_;
 };
 
+// A task starts no sooner than so long after another's finish.
+struct LateAfter {
+  std::size_t task = 0;
+  double plus = 0;
+};
+
 // Plays stretches of a program from any state: what each task's finish is, as a row over the state
 // at the start.
 class StretchPlay {
@@ -126,7 +132,7 @@ class StretchPlay {
       work.launches += priced_.launches(t);
       LaneTimes start = start_of(t, work.launches);
       if (priced_.computes(t)) {
-        for (const LaneTimes& slowed : slowed_starts(t)) raise(start, slowed);
+        for (const LateAfter& late : slowed_starts(t)) raise(start, finish(late.task), late.plus);
         work.compute_s += priced_.seconds(t);
         kernels_.push_back(t);
       } else {
@@ -164,6 +170,18 @@ class StretchPlay {
       }
     }
     return false;
+  }
+
+  // Collectives X_i .. X_j of one lane, the last of which kernel t waits for, run between the
+  // finish of what X_i waits for and the start of t, and slow the kernels that run then: however
+  // they overlap, the compute lane loses its share of their time.
+  std::vector<LateAfter> slowed_starts(std::size_t t) const {
+    std::vector<LateAfter> starts;
+    for (const TaskId wait : program_.waits_of(program_.tasks[t])) {
+      if (!contains(wait.index()) || priced_.lost(wait.index()) == 0) continue;
+      add_windows(t, wait.index(), starts);
+    }
+    return starts;
   }
 
  private:
@@ -230,19 +248,7 @@ class StretchPlay {
     return start;
   }
 
-  // Collectives X_i .. X_j of one lane, the last of which kernel t waits for, run between the
-  // finish of what X_i waits for and the start of t, and slow the kernels that run then: however
-  // they overlap, the compute lane loses its share of their time.
-  std::vector<LaneTimes> slowed_starts(std::size_t t) const {
-    std::vector<LaneTimes> starts;
-    for (const TaskId wait : program_.waits_of(program_.tasks[t])) {
-      if (!contains(wait.index()) || priced_.lost(wait.index()) == 0) continue;
-      add_windows(t, wait.index(), starts);
-    }
-    return starts;
-  }
-
-  void add_windows(std::size_t t, std::size_t last, std::vector<LaneTimes>& starts) const {
+  void add_windows(std::size_t t, std::size_t last, std::vector<LateAfter>& starts) const {
     const LaneId lane = program_.tasks[last].lane;
     double lost = 0;
     std::size_t x = last;
@@ -263,29 +269,27 @@ class StretchPlay {
   }
 
   void add_window(std::size_t t, std::size_t x, std::optional<std::size_t> before, double lost,
-                  std::vector<LaneTimes>& starts) const {
+                  std::vector<LateAfter>& starts) const {
     // They run after the last kernel that X_i waits for, and after what is ahead of X_i in its
     // lane: kernels behind either, or that wait for it, do too.
     std::optional<std::size_t> after;
     for (const TaskId wait : program_.waits_of(program_.tasks[x])) {
       if (contains(wait.index()) && priced_.computes(wait.index())) after = wait.index();
     }
-    if (after) starts.push_back(slowed(finish(*after), *after + 1, t, lost));
+    if (after) starts.push_back({*after, work_between(*after + 1, t) + lost});
     if (!before) return;
     if (const auto reader = first_waiting(*before, t)) {
-      starts.push_back(slowed(finish(*before), *reader, t, lost));
+      starts.push_back({*before, work_between(*reader, t) + lost});
     }
   }
 
-  // The start of kernel t, where those from `first` on run between `from` and it.
-  LaneTimes slowed(const LaneTimes& from, std::size_t first, std::size_t t, double lost) const {
+  // Of kernels from one on, before another.
+  double work_between(std::size_t first, std::size_t t) const {
     double work = 0;
     for (const std::size_t k : kernels_) {
       if (k >= first && k < t) work += priced_.seconds(k);
     }
-    LaneTimes start = never();
-    raise(start, from, work + lost);
-    return start;
+    return work;
   }
 
   // The first kernel that waits for a task.
