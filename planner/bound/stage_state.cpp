@@ -161,9 +161,9 @@ double StagePlay::gathers_s(const Stage& stage) const {
   return std::max(lanes[0], lanes[1]);
 }
 
-// Of squares and cubes nothing is said: of some plans with ZeRO-2 too much would be.
+// Of squares and cubes nothing is said from ZeRO-2 on: of some plans too much would be.
 bool StagePlay::knows_shares() const {
-  return !choices_.shard && choices_.tensor == TensorForm::OneD;
+  return !choices_.shard && (choices_.tensor == TensorForm::OneD || choices_.zero < 2);
 }
 
 // Where only some replicas share state out. Of experts that replicas share out nothing is said.
