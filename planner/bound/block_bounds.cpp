@@ -20,16 +20,6 @@ namespace {
 
 constexpr std::int64_t kFewLayers = 3;
 
-Stretch stretch_of(const PricedProgram& priced, const Stretch& direction, const OpRange& ops) {
-  Stretch stretch{direction.end, direction.end};
-  for (std::size_t t = direction.first; t < direction.end; ++t) {
-    if (!ops.contains(priced.fragment_task(t).op)) continue;
-    if (stretch.first == direction.end) stretch.first = t;
-    stretch.end = t + 1;
-  }
-  return stretch;
-}
-
 // Numbers that the block's backward is the first to use of what the forward left come back in the
 // order in which they were computed.
 void add_copies(BlockBound& cost, const PricedProgram& priced, const Fragment& fragment,
@@ -316,8 +306,8 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
   for (const BlockOps& block : block_ops(few.model)) {
     BlockBound& cost = costs.blocks.emplace_back();
     cost.layer = block.layer;
-    const Stretch ahead = stretch_of(priced, forward, block.ops);
-    const Stretch back = stretch_of(priced, backward, block.ops);
+    const Stretch ahead = stretch_of(fragment.forward, forward.first, block.ops);
+    const Stretch back = stretch_of(fragment.backward, backward.first, block.ops);
     StretchPlay play_ahead(priced, forward, ahead);
     cost.forward = play_ahead.play();
     StretchPlay play(priced, backward, back);

@@ -1,9 +1,9 @@
 #include "planner/bound/block_tasks.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "planner/bound/stretch_play.h"
 
@@ -36,42 +36,16 @@ std::vector<BlockTask::Used> buffers_of(const FragmentTask& task, const LoweredB
   return used;
 }
 
-// Tasks of a direction between a layer's first and its last.
-Stretch layer_stretch(const std::vector<FragmentTask>& tasks, std::size_t first_task,
-                      const OpRange& ops) {
-  const auto is_own = [&](const FragmentTask& task) { return ops.contains(task.op); };
-  const auto first = std::ranges::find_if(tasks, is_own);
-  const auto last = std::find_if(tasks.rbegin(), tasks.rend(), is_own);
-  if (first == tasks.end()) return {first_task, first_task};
-  return {first_task + static_cast<std::size_t>(first - tasks.begin()),
-          first_task + static_cast<std::size_t>(tasks.rend() - last)};
-}
-
-// Tasks of the program that read what comes into a layer, and the one that sends.
-struct Crossing {
-  std::set<std::size_t> receives;
-  std::optional<std::size_t> sends;
+// A layer's tasks in one direction, with what goes into them and out.
+struct LayerTasks {
+  Stretch stretch;
+  Crossing crossing;
 };
 
-Crossing crossing_of(const Program& program, const Stretch& direction, const Stretch& layer) {
-  Crossing crossing{.receives = {}, .sends = last_writer(program, direction, layer.end)};
-  const auto incoming = last_writer(program, direction, layer.first);
-  std::set<BufferId> comes;
-  const auto each = [&](std::size_t t, const auto& see) {
-    const auto operands = program.operands_of(program.tasks[t]);
-    for (std::size_t o = 0; o < operands.size(); ++o) see(program.tasks[t], o, operands[o]);
-  };
-  if (incoming) {
-    each(*incoming, [&](const Task& task, std::size_t o, BufferId id) {
-      if (writes_operand(program, task, o)) comes.insert(id);
-    });
-  }
-  for (std::size_t t = layer.first; t < layer.end; ++t) {
-    each(t, [&](const Task& task, std::size_t o, BufferId id) {
-      if (comes.contains(id) && reads_operand(program, task, o)) crossing.receives.insert(t);
-    });
-  }
-  return crossing;
+LayerTasks layer_tasks(const Program& program, const Stretch& direction,
+                       const std::vector<FragmentTask>& tasks, const OpRange& ops) {
+  const Stretch stretch = stretch_of(tasks, direction.first, ops);
+  return {stretch, Crossing(program, direction, stretch)};
 }
 
 }  // namespace
@@ -81,8 +55,9 @@ std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few
       program_of(blocks.one, blocks.plan, blocks.plan.slots.front().mesh.devices().front());
   const auto ranges = block_ops(few);
   std::vector<BlockTask> tasks;
-  std::map<std::size_t, std::size_t> numbers;            // in the list, by task of the program
-  std::vector<std::pair<Crossing, Crossing>> crossings;  // by block, forward and backward
+  std::map<std::size_t, std::size_t> numbers;  // in the list, by task of the program
+  // By block, forward and backward: of layers.
+  std::vector<std::array<std::optional<LayerTasks>, 2>> layers;
   const auto add = [&](std::size_t t, const FragmentTask& one, const FragmentTask& two,
                        bool forward) {
     const auto range = std::ranges::find_if(
@@ -94,9 +69,10 @@ std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few
                    .lane = program.tasks[t].lane.index(),
                    .forward = forward,
                    .buffers = buffers_of(one, blocks)};
-    const auto& [ahead, back] = crossings[task.block];
-    task.receives = (forward ? ahead : back).receives.contains(t);
-    task.sends = (forward ? ahead : back).sends == t;
+    if (const auto& layer = layers[task.block][forward ? 0 : 1]) {
+      task.receives = layer->stretch.contains(t) && layer->crossing.is_read_by(t);
+      task.sends = layer->crossing.outgoing() == t;
+    }
     for (const TaskId wait : program.waits_of(program.tasks[t])) {
       const auto known = numbers.find(wait.index());
       if (known == numbers.end()) continue;
@@ -111,11 +87,11 @@ std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few
   const Fragment& two = blocks.two();
   const std::size_t turn = blocks.one.forward.size();
   for (const BlockOps& block : ranges) {
-    auto& [ahead, back] = crossings.emplace_back();
+    auto& [ahead, back] = layers.emplace_back();
     if (!block.layer) continue;
     const Stretch forward{0, turn}, backward{turn, program.tasks.size()};
-    ahead = crossing_of(program, forward, layer_stretch(blocks.one.forward, 0, block.ops));
-    back = crossing_of(program, backward, layer_stretch(blocks.one.backward, turn, block.ops));
+    ahead.emplace(layer_tasks(program, forward, blocks.one.forward, block.ops));
+    back.emplace(layer_tasks(program, backward, blocks.one.backward, block.ops));
   }
   for (std::size_t t = 0; t < turn; ++t) {
     add(t, blocks.one.forward[t], two.forward[t], true);

@@ -19,7 +19,21 @@ inline constexpr std::size_t kSlowingWindow = 4;
 // Tasks of a program that lie between two cuts of the model.
 struct Stretch {
   std::size_t first = 0, end = 0;
+
+  bool contains(std::size_t task) const { return first <= task && task < end; }
 };
+
+// From the first task of some ops to the last one, of a direction that starts at a task of the
+// program.
+inline Stretch stretch_of(const std::vector<FragmentTask>& direction, std::size_t first_task,
+                          const OpRange& ops) {
+  const auto is_own = [&](const FragmentTask& task) { return ops.contains(task.op); };
+  const auto first = std::ranges::find_if(direction, is_own);
+  const auto last = std::find_if(direction.rbegin(), direction.rend(), is_own);
+  if (first == direction.end()) return {first_task, first_task};
+  return {first_task + static_cast<std::size_t>(first - direction.begin()),
+          first_task + static_cast<std::size_t>(direction.rend() - last)};
+}
 
 // The task of a direction that was the last to write, before a cut, what is read behind it.
 inline std::optional<std::size_t> last_writer(const Program& program, const Stretch& direction,
@@ -45,6 +59,42 @@ inline std::optional<std::size_t> last_writer(const Program& program, const Stre
   }
   return last;
 }
+
+// What goes into a stretch and out of it, of the direction that it lies in.
+class Crossing {
+ public:
+  Crossing(const Program& program, const Stretch& direction, const Stretch& stretch)
+      : program_(program),
+        incoming_(last_writer(program, direction, stretch.first)),
+        outgoing_(last_writer(program, direction, stretch.end)) {
+    if (!incoming_) return;
+    const Task& writer = program.tasks[*incoming_];
+    const auto operands = program.operands_of(writer);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (writes_operand(program, writer, o)) comes_.push_back(operands[o]);
+    }
+  }
+
+  // The tasks that were the last to write either.
+  const std::optional<std::size_t>& incoming() const { return incoming_; }
+  const std::optional<std::size_t>& outgoing() const { return outgoing_; }
+  // Whether a task reads what comes in.
+  bool is_read_by(std::size_t t) const {
+    const Task& task = program_.tasks[t];
+    const auto operands = program_.operands_of(task);
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (reads_operand(program_, task, o) && std::ranges::count(comes_, operands[o]) > 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  const Program& program_;
+  std::optional<std::size_t> incoming_, outgoing_;
+  std::vector<BufferId> comes_;
+};
 
 // A program of all blocks, forward then backward, with prices.
 class PricedProgram {
@@ -119,12 +169,10 @@ class StretchPlay {
   StretchPlay(const PricedProgram& priced, const Stretch& direction, const Stretch& stretch)
       : priced_(priced),
         program_(priced.program()),
-        direction_(direction),
+        crossing_(program_, direction, stretch),
         stretch_(stretch),
         lanes_(program_.lanes.size(), std::nullopt),
-        finish_(stretch.end - stretch.first) {
-    find_crossing();
-  }
+        finish_(stretch.end - stretch.first) {}
 
   BlockWork play() {
     BlockWork work;
@@ -154,23 +202,14 @@ class StretchPlay {
   }
 
   const LaneTimes& finish(std::size_t task) const { return finish_[task - stretch_.first]; }
-  bool contains(std::size_t task) const { return stretch_.first <= task && task < stretch_.end; }
+  bool contains(std::size_t task) const { return stretch_.contains(task); }
   const Stretch& stretch() const { return stretch_; }
-  // Of the tasks that were the last to write what comes in and what goes out: whether it is the
-  // latter, and whether both are the same.
-  bool writes_boundary(std::size_t task) const { return outgoing_ == task; }
-  bool passes_boundary() const { return outgoing_ && outgoing_ == incoming_; }
-
-  bool reads_boundary(std::size_t t) const {
-    const Task& task = program_.tasks[t];
-    const auto operands = program_.operands_of(task);
-    for (std::size_t o = 0; o < operands.size(); ++o) {
-      if (reads_operand(program_, task, o) && std::ranges::count(boundary_, operands[o]) > 0) {
-        return true;
-      }
-    }
-    return false;
+  // Of what goes out: whether a task is the last to write it, and whether it is what comes in.
+  bool writes_boundary(std::size_t task) const { return crossing_.outgoing() == task; }
+  bool passes_boundary() const {
+    return crossing_.outgoing() && crossing_.outgoing() == crossing_.incoming();
   }
+  bool reads_boundary(std::size_t task) const { return crossing_.is_read_by(task); }
 
   // Collectives X_i .. X_j of one lane, the last of which kernel t waits for, run between the
   // finish of what X_i waits for and the start of t, and slow the kernels that run then: however
@@ -216,21 +255,10 @@ class StretchPlay {
     return ports;
   }
 
-  void find_crossing() {
-    incoming_ = last_writer(program_, direction_, stretch_.first);
-    outgoing_ = last_writer(program_, direction_, stretch_.end);
-    if (!incoming_) return;
-    const Task& writer = program_.tasks[*incoming_];
-    const auto operands = program_.operands_of(writer);
-    for (std::size_t o = 0; o < operands.size(); ++o) {
-      if (writes_operand(program_, writer, o)) boundary_.push_back(operands[o]);
-    }
-  }
-
   LaneTimes boundary_row() const {
-    if (!outgoing_) return never();
-    if (contains(*outgoing_)) return finish(*outgoing_);
-    return outgoing_ == incoming_ ? moment_of(kBoundary) : never();
+    const auto& outgoing = crossing_.outgoing();
+    if (outgoing && contains(*outgoing)) return finish(*outgoing);
+    return passes_boundary() ? moment_of(kBoundary) : never();
   }
 
   LaneTimes start_of(std::size_t t, std::int64_t launched) const {
@@ -305,9 +333,8 @@ class StretchPlay {
 
   const PricedProgram& priced_;
   const Program& program_;
-  const Stretch direction_, stretch_;
-  std::optional<std::size_t> incoming_, outgoing_;
-  std::vector<BufferId> boundary_;                 // what comes in
+  const Crossing crossing_;
+  const Stretch stretch_;
   std::vector<std::optional<std::size_t>> lanes_;  // by lane: its last task so far
   std::vector<LaneTimes> finish_;                  // by task of the stretch
   std::vector<std::size_t> kernels_;               // of the compute lane, so far
