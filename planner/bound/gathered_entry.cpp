@@ -125,8 +125,12 @@ void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double rea
 
 void StagePlay::GatheredEntry::sum(const Complete& complete, double& came) {
   add_summed(came);
-  stage_.not_added =
-      transfer(complete.bucket, complete.ready, prices_.buckets[complete.bucket].sum);
+  const BucketPrice& price = prices_.buckets[complete.bucket];
+  stage_.not_added = transfer(complete.bucket, complete.ready, price.sum);
+  if (!play_.sums_in_two_steps(bucket(complete.bucket).routed)) return;
+  const double begin = std::max(stage_.shares_summed, stage_.not_added);
+  stage_.not_added = stage_.shares_summed = begin + price.shares.seconds;
+  stage_.under_way.add(begin, stage_.shares_summed);
 }
 
 void StagePlay::GatheredEntry::add_summed(double& came) {

@@ -11,8 +11,9 @@ namespace meshwright {
 // Plays an entry step by step, with gathers and sums where lowering lists them. A bucket is
 // gathered when computing has come to the first use of the one that is `prefetch` ahead of it, and
 // kernels that use it wait for it. Gradients are summed over the replicas in the same lane when the
-// last of a bucket is complete; kernels go on when the sum of the bucket before it is there to be
-// added. They are slowed beside either.
+// last of a bucket is complete, and behind that, in another lane, with those that have the same
+// share; kernels go on when the sum of the bucket before it is there to be added. They are slowed
+// beside all of these.
 class StagePlay::GatheredEntry {
  public:
   // All must outlive this.

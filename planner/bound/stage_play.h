@@ -199,7 +199,9 @@ class StagePlay {
   bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && repeats_ > 1; }
   // They are played bucket by bucket. What is computed again uses them in another order, which may
   // be the better one, and layers that are rerun together in yet another.
-  bool plays_gathers() const { return gathers_again() && knows_shares() && !any_state_; }
+  bool plays_gathers() const {
+    return gathers_again() && (knows_shares() || sums_in_two_steps(false)) && !any_state_;
+  }
   bool plays_gathers(const PipelineItem& item) const {
     const RecomputeChoice& recompute = choices_.recompute;
     const bool together = recompute.kind == Recompute::Uniform && recompute.layers > 1;
