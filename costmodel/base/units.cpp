@@ -143,7 +143,8 @@ std::string to_text(Flops amount) {
 std::string to_text(Seconds time) {
   constexpr std::array kPrefixes = {Prefix{"n", 1e-9}, Prefix{"u", 1e-6}, Prefix{"m", 1e-3},
                                     Prefix{"", 1}};
-  if (time.value() == 0) return "0 s";
+  // What is left of sums of rounded times is nothing.
+  if (std::abs(time.value()) < 1e-12) return "0 s";
   return scaled_text(time.value(), kPrefixes, "s");
 }
 

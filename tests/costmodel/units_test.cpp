@@ -45,6 +45,7 @@ TEST_CASE("amounts are printed with four digits and the fitting prefix") {
   CHECK(to_text(Flops(123'456'789)) == "123.5 MFLOP");
   CHECK(to_text(Seconds(0.0000025)) == "2.5 us");
   CHECK(to_text(Seconds(93.4)) == "93.4 s");
+  CHECK(to_text(Seconds(5.69e-16)) == "0 s");
   CHECK(to_text(DollarsPerHour(2.5)) == "2.5 $/h");
   CHECK(count_to_text(8'030'261'248) == "8.03 B");
   CHECK(count_to_text(12) == "12");
