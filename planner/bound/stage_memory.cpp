@@ -57,6 +57,17 @@ Bytes StagePlay::apart_at_end(const PlanChoices& less) const {
   return work_.apart_at_end(std::max(bucket_of(choices_) + element * repeats_, largest), sums);
 }
 
+// Weights and gradients that are made whole are not looked at.
+void StagePlay::find_room() {
+  constexpr Bytes kMany = 1_GiB;
+  copy_rate_ = (copy_s(kMany * 2) - copy_s(kMany)) / static_cast<double>(kMany.value());
+  if (open_ != LeftOpen::Nothing || !bounds_.room_) return;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    stages_[s].room = *bounds_.room_ - bounds_.held_always(choices_) -
+                      state_bytes(work_.stage(s), choices_, element_plan_, setting_);
+  }
+}
+
 // What is shared out is made whole for its kernels, which may take more than it saves. No more is
 // said than of plans that share less out: what shares most out stands for all of them.
 Bytes StagePlay::bytes() const {

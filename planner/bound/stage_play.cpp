@@ -192,13 +192,21 @@ void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
   }
 }
 
-// What is computed goes to the host, one after the other.
+// What is computed goes to the host, one after the other. A plan that finds room has not computed
+// more at the end of a forward than there is room for what has not left yet.
 void StagePlay::note_copies(Stage& stage, const PipelineItem& item, double start) {
   stage.previous_start = start;
+  const ChunkWork& chunk = work_.chunk(static_cast<std::size_t>(item.chunk));
+  stage.kept += item.forward ? chunk.kept : Bytes() - chunk.kept;
   if (!item.forward) return;
   stage.forward = item;
-  const Bytes away = work_.chunk(static_cast<std::size_t>(item.chunk)).away;
-  stage.copied_out = std::max(stage.copied_out, start) + copy_s(away);
+  stage.copied_out = std::max(stage.copied_out, start) + copy_s(chunk.away);
+  stage.leaving =
+      std::max(stage.leaving, start) + copy_rate_ * static_cast<double>(chunk.away.value());
+  if (!stage.room) return;
+  const Bytes waiting = std::max(Bytes(), *stage.room - stage.kept);
+  stage.state[kCompute] = std::max(
+      stage.state[kCompute], stage.leaving - copy_rate_ * static_cast<double>(waiting.value()));
 }
 
 void StagePlay::send(std::size_t number, const PipelineItem& item) {
@@ -221,6 +229,7 @@ void StagePlay::prepare() {
   chunk_prices_.resize((alike_ ? 1 : stages_.size()) * work_.kind_count());
   add_updates();
   add_replicas();
+  if (choices_.offload_activations) find_room();
 }
 
 double StagePlay::least_step() {

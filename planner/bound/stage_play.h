@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "planner/bound/plan_bound.h"
@@ -128,6 +129,11 @@ class StagePlay {
     double previous_start = kNever;  // of the entry before the one at hand
     // Until when copies to the host and back are under way.
     double copied_out = kNever, copied_back = kNever;
+    // What micro-batches keep on the device, and until when what goes to the host is on its way at
+    // the full speed of its lane; how much of both there is room for, if that is limited.
+    Bytes kept;
+    double leaving = kNever;
+    std::optional<Bytes> room;
     double done_s = 0;  // of kernels
   };
 
@@ -139,6 +145,7 @@ class StagePlay {
   bool receive(Stage& stage, const PipelineItem& item);
   void compute(std::size_t number, const PipelineItem& item);
   void note_copies(Stage& stage, const PipelineItem& item, double start);
+  void find_room();
   // An entry that gathers its weights and sums its gradients over the replicas; and one beside
   // which replicas sum.
   class GatheredEntry;
@@ -227,6 +234,7 @@ class StagePlay {
   const std::vector<std::vector<BoundBucket>>* buckets_ = nullptr;  // by kind of chunk
   std::vector<ChunkPrices> chunk_prices_;  // by stage if they differ, then by kind
   std::map<Bytes, double> copies_;         // seconds, as far as known
+  double copy_rate_ = 0;                   // seconds for a byte
   std::vector<Stage> stages_;
   std::vector<double> messages_;  // when each can be taken, by direction, chunk and micro-batch
 };

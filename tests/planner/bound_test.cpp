@@ -125,6 +125,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
     // What all ways drop that find the room that the plan needs, it drops too.
     Bounds tight(batch, setting, needed, recomputes_with(choices.recompute));
+    CHECK(tight.of(choices).step <= report.step);
     plain.recompute = tight.forced_drops(choices);
     CHECK(tight.of_any_state(plain) <= report.step);
     CHECK(bound.bytes <= needed);
