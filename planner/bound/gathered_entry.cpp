@@ -21,53 +21,28 @@ void StagePlay::order_uses(ChunkPrices& prices, std::size_t kind) const {
 
 StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
                                         const PipelineItem& item)
-    : play_(play),
-      stage_(play.stages_[number]),
-      item_(item),
-      chunk_(play.work_.chunk(static_cast<std::size_t>(item.chunk))),
+    : SteppedEntry(play, number, item, play.at_once_),
       buckets_((*play.buckets_)[play.work_.kind_of(static_cast<std::size_t>(item.chunk))]),
       prices_(play.prices_of(number, static_cast<std::size_t>(item.chunk))),
       back_(item.forward ? 0 : 1),
       used_(prices_.used[back_]),
-      loss_(play.at_once_ ? stage_.loss : 0),
-      copies_(play, stage_, item),
-      done_(stage_.done_s),
       sum_of_earlier_(stage_.not_added != kNever) {}
 
 LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
   for (std::int64_t i = 0; i < play_.choices_.prefetch; ++i) gather_next(state[kCompute]);
-  for (std::size_t r = 0; r < chunk_.runs.size(); ++r) {
-    const BlockRun& run = chunk_.runs[item_.forward ? r : chunk_.runs.size() - 1 - r];
-    const BlockBound& block = play_.work_.block_of(run);
-    const BlockWork& work = item_.forward ? block.forward : block.backward;
-    for (std::int64_t i = 0; i < run.count; ++i, ++repetition_) {
-      const double held = item_.forward ? kNever : copies_.held(block, run.away, state[kCompute]);
-      if (item_.last) play_.note_tied(stage_, block, state, done_);
-      LaneTimes after = work.advance(state);
-      raise(after, through(block, state));
-      after[kCompute] = std::max(after[kCompute], held);
-      done_ += work.compute_s;
-      state = after;
-    }
-  }
+  state = play_blocks(
+      state, item_.last,
+      [&](std::uint16_t step, double came) { return wait_for_weights(step, came); },
+      [&](std::uint16_t step, double ended, double& came, const BlockBound& block,
+          const LaneTimes& before) {
+        if (!item_.forward) complete_gradients(step, ended, came, block, before);
+      });
   for (const Complete& complete : waiting_) {
     sum(complete, state[kCompute]);
     add_summed(state[kCompute]);
   }
   if (sum_of_earlier_) add_summed(state[kCompute]);
   return state;
-}
-
-LaneTimes StagePlay::GatheredEntry::through(const BlockBound& block, const LaneTimes& state) {
-  return play_steps(
-      block.steps[back_], state, finish_,
-      [&](std::uint16_t step, double came) { return wait_for_weights(step, came); },
-      [&](const BlockStep& step, double start) {
-        return stage_.under_way.slowed(start, step, loss_);
-      },
-      [&](std::uint16_t step, double finish, double& came) {
-        if (!item_.forward) complete_gradients(step, finish, came, block, state);
-      });
 }
 
 // Returns when it is over.
@@ -98,23 +73,16 @@ double StagePlay::GatheredEntry::wait_for_weights(std::uint16_t step, double cam
   return there;
 }
 
-void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double ready, double& came,
+void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double ended, double& came,
                                                   const BlockBound& block,
                                                   const LaneTimes& before) {
   for (; completes_ < prices_.completed.size(); ++completes_) {
     const std::size_t number = prices_.completed[completes_];
     const BoundBucket& own = bucket(number);
     if (!is_passed(own.completes, repetition_, step)) break;
-    const BlockWeight& weight = block.weights[own.weight];
-    const Complete complete{number, std::max(ready, at(weight.complete, before))};
-    if (item_.last) {
-      stage_.syncs.push_back({.ready = complete.ready,
-                              .done_s = done_ + weight.compute_before_s,
-                              .elements = own.elements,
-                              .of_layers = own.of_layers,
-                              .routed = own.routed,
-                              .price = prices_.buckets[number]});
-    }
+    const Sync sync = sync_of(own, prices_.buckets[number], ended, block, before);
+    if (item_.last) stage_.syncs.push_back(sync);
+    const Complete complete{number, sync.ready};
     if (play_.choices_.overlap) {
       sum(complete, came);
     } else {

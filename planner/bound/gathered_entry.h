@@ -1,20 +1,17 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
-#include "planner/bound/copies_back.h"
-#include "planner/bound/stage_play.h"
+#include "planner/bound/stepped_entry.h"
 
 namespace meshwright {
 
-// Plays an entry step by step, with gathers and sums where lowering lists them. A bucket is
-// gathered when computing has come to the first use of the one that is `prefetch` ahead of it, and
-// kernels that use it wait for it. Gradients are summed over the replicas in the same lane when the
-// last of a bucket is complete, and behind that, in another lane, with those that have the same
-// share; kernels go on when the sum of the bucket before it is there to be added. They are slowed
-// beside all of these.
-class StagePlay::GatheredEntry {
+// An entry with gathers and sums where lowering lists them. A bucket is gathered when computing has
+// come to the first use of the one that is `prefetch` ahead of it, and kernels that use it wait for
+// it. Gradients are summed over the replicas in the same lane when the last of a bucket is
+// complete, and behind that, in another lane, with those that have the same share; kernels go on
+// when the sum of the bucket before it is there to be added. They are slowed beside all of these.
+class StagePlay::GatheredEntry : StagePlay::SteppedEntry {
  public:
   // All must outlive this.
   GatheredEntry(StagePlay& play, std::size_t number, const PipelineItem& item);
@@ -29,33 +26,23 @@ class StagePlay::GatheredEntry {
   };
 
   const BoundBucket& bucket(std::size_t number) const { return buckets_[number]; }
-  LaneTimes through(const BlockBound& block, const LaneTimes& state);
   double transfer(std::size_t bucket, double ready, const TransferLoad& load);
   void gather_next(double came);
   double wait_for_weights(std::uint16_t step, double came);
-  void complete_gradients(std::uint16_t step, double ready, double& came, const BlockBound& block,
+  void complete_gradients(std::uint16_t step, double ended, double& came, const BlockBound& block,
                           const LaneTimes& before);
   void sum(const Complete& complete, double& came);
   void add_summed(double& came);
 
-  StagePlay& play_;
-  Stage& stage_;
-  const PipelineItem& item_;
-  const ChunkWork& chunk_;
   const std::vector<BoundBucket>& buckets_;
   const ChunkPrices& prices_;
   const std::size_t back_;
   const std::vector<std::size_t>& used_;
-  const double loss_;
-  CopiesBack copies_;
-  std::int64_t repetition_ = 0;  // of blocks, that have been played
-  double done_;                  // of the stage's kernels
-  std::size_t uses_ = 0;         // of buckets, so far
+  std::size_t uses_ = 0;  // of buckets, so far
   std::size_t completes_ = 0;
   std::vector<double> gathered_;   // when they are there
   std::vector<Complete> waiting_;  // for the end of the entry
   bool sum_of_earlier_;            // an earlier entry's last sum is not added yet
-  std::vector<double> finish_;     // of a block's steps
 };
 
 }  // namespace meshwright

@@ -4,60 +4,21 @@
 
 namespace meshwright {
 
-double StagePlay::UnderWay::slowed(double start, const BlockStep& step, double loss) const {
-  const double seconds = step.seconds;
-  if (step.lane != kCompute) return seconds;
-  const double before = std::max(0.0, from_ - start);
-  const double under_way = until_ - std::max(start, from_);
-  if (under_way <= 0 || before >= seconds) return seconds;
-  const double work = seconds - before;
-  return before + std::min(work / (1 - loss), work + under_way * loss);
-}
-
 StagePlay::SlowedEntry::SlowedEntry(StagePlay& play, std::size_t number, const PipelineItem& item,
                                     bool sums)
-    : play_(play),
-      stage_(play.stages_[number]),
-      item_(item),
+    : SteppedEntry(play, number, item, play.sums_at_once_),
       sums_(sums),
-      chunk_(play.work_.chunk(static_cast<std::size_t>(item.chunk))),
       buckets_(sums ? &(*play.buckets_)[play.work_.kind_of(static_cast<std::size_t>(item.chunk))]
                     : nullptr),
-      prices_(sums ? &play.prices_of(number, static_cast<std::size_t>(item.chunk)) : nullptr),
-      loss_(play.sums_at_once_ ? stage_.loss : 0),
-      copies_(play, stage_, item),
-      done_(stage_.done_s) {}
+      prices_(sums ? &play.prices_of(number, static_cast<std::size_t>(item.chunk)) : nullptr) {}
 
-LaneTimes StagePlay::SlowedEntry::run(LaneTimes state) {
-  for (std::size_t r = 0; r < chunk_.runs.size(); ++r) {
-    const BlockRun& run = chunk_.runs[item_.forward ? r : chunk_.runs.size() - 1 - r];
-    const BlockBound& block = play_.work_.block_of(run);
-    const BlockWork& work = item_.forward ? block.forward : block.backward;
-    for (std::int64_t i = 0; i < run.count; ++i, ++repetition_) {
-      const double held = item_.forward ? kNever : copies_.held(block, run.away, state[kCompute]);
-      if (sums_ && item_.last) play_.note_tied(stage_, block, state, done_);
-      LaneTimes after = work.advance(state);
-      raise(after, through(block, state));
-      after[kCompute] = std::max(after[kCompute], held);
-      done_ += work.compute_s;
-      state = after;
-    }
-  }
-  return state;
-}
-
-LaneTimes StagePlay::SlowedEntry::through(const BlockBound& block, const LaneTimes& state) {
-  LaneTimes after = play_steps(
-      block.steps[item_.forward ? 0 : 1], state, finish_,
-      [](std::uint16_t, double) { return kNever; },
-      [&](const BlockStep& step, double start) {
-        return stage_.under_way.slowed(start, step, loss_);
-      },
-      [&](std::uint16_t step, double finish, double& came) {
-        if (sums_) complete_until(step, finish, came, block, state);
+LaneTimes StagePlay::SlowedEntry::run(const LaneTimes& state) {
+  return play_blocks(
+      state, sums_ && item_.last, [](std::uint16_t, double) { return kNever; },
+      [&](std::uint16_t step, double ended, double& came, const BlockBound& block,
+          const LaneTimes& before) {
+        if (sums_) complete_until(step, ended, came, block, before);
       });
-  if (sums_) complete_until(kLastStep, kNever, after[kCompute], block, state);
-  return after;
 }
 
 void StagePlay::SlowedEntry::complete_until(std::uint16_t step, double ended, double& came,
@@ -72,13 +33,7 @@ void StagePlay::SlowedEntry::complete_until(std::uint16_t step, double ended, do
 void StagePlay::SlowedEntry::complete(double ended, double& came, const BlockBound& block,
                                       const LaneTimes& before) {
   const BoundBucket& bucket = (*buckets_)[next_];
-  const BlockWeight& weight = block.weights[bucket.weight];
-  const Sync sync{.ready = std::max(ended, at(weight.complete, before)),
-                  .done_s = done_ + weight.compute_before_s,
-                  .elements = bucket.elements,
-                  .of_layers = bucket.of_layers,
-                  .routed = bucket.routed,
-                  .price = prices_->buckets[next_]};
+  const Sync sync = sync_of(bucket, prices_->buckets[next_], ended, block, before);
   if (item_.last) stage_.syncs.push_back(sync);
   if (!sync.routed) sum(sync);
   add_scattered(sync, came);

@@ -125,6 +125,16 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   send(number, item);
 }
 
+double StagePlay::UnderWay::slowed(double start, const BlockStep& step, double loss) const {
+  const double seconds = step.seconds;
+  if (step.lane != kCompute) return seconds;
+  const double before = std::max(0.0, from_ - start);
+  const double under_way = until_ - std::max(start, from_);
+  if (under_way <= 0 || before >= seconds) return seconds;
+  const double work = seconds - before;
+  return before + std::min(work / (1 - loss), work + under_way * loss);
+}
+
 // Where weights are shared out: an entry gathers them one bucket after the other, the first one
 // before it computes with any, and none before computing has come to the entry.
 LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,

@@ -146,8 +146,9 @@ class StagePlay {
   void compute(std::size_t number, const PipelineItem& item);
   void note_copies(Stage& stage, const PipelineItem& item, double start);
   void find_room();
-  // An entry that gathers its weights and sums its gradients over the replicas; and one beside
-  // which replicas sum.
+  // An entry that is played step by step: one that gathers its weights and sums its gradients over
+  // the replicas, and one beside which replicas sum.
+  class SteppedEntry;
   class GatheredEntry;
   class SlowedEntry;
   void order_uses(ChunkPrices& prices, std::size_t kind) const;
