@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -122,14 +123,26 @@ class Search {
     return found;
   }
 
-  // With the best bucket, whatever is kept. It takes long: only sets that are next are asked.
+  // With the best bucket, whatever is kept. It takes long: only sets that are next are asked, and
+  // of their buckets those that may be better than the one with the least bound.
   Seconds of_state(const PlanChoices& choices) {
-    const std::vector<PlanChoices> all = sets_.front().buckets_of(choices);
-    std::vector<Seconds> steps(all.size());
-    crew_.each(all.size(), [&](std::size_t thread, std::size_t i) {
-      steps[i] = sets_[thread].step_of(all[i]);
+    std::vector<std::pair<Seconds, PlanChoices>> left;
+    for (PlanChoices& one : sets_.front().buckets_of(choices)) {
+      const Seconds least = bounds().least_step_of(one);
+      left.emplace_back(least, std::move(one));
+    }
+    if (left.empty()) return Seconds(0);
+    const auto first =
+        std::ranges::min_element(left, {}, [](const auto& one) { return one.first; });
+    const Seconds best = bounds().step_of(first->second);
+    left.erase(first);
+    std::erase_if(left, [&](const auto& one) { return one.first >= best; });
+    std::vector<Seconds> steps(left.size(), best);
+    crew_.each(left.size(), [&](std::size_t thread, std::size_t i) {
+      steps[i] = sets_[thread].bounds().step_of(left[i].second);
     });
-    return steps.empty() ? Seconds(0) : std::ranges::min(steps);
+    return std::accumulate(steps.begin(), steps.end(), best,
+                           [](Seconds a, Seconds b) { return std::min(a, b); });
   }
 
   // What it costs at least. None: it cannot be planned or does not fit.

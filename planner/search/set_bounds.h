@@ -19,13 +19,11 @@ class SetBounds {
   SetBounds(const SearchSpace& space, Bytes room, std::unique_ptr<Bounds> bounds)
       : space_(space), room_(room), bounds_(std::move(bounds)) {}
 
-  // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of` and
-  // `step_of`. At Depth::Recompute it is that of all plans with at least as many layers that drop
+  // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of`. At Depth::Recompute it is that of all plans with at least as many layers that drop
   // more; where they find no room with so few, they are the first that may.
   std::variant<PlanBound, Reasons> of(Depth depth, PlanChoices& choices);
   // Plans that take no longer than any of the set, one for each bucket.
   std::vector<PlanChoices> buckets_of(const PlanChoices& choices) const;
-  Seconds step_of(const PlanChoices& choices) { return bounds_->step_of(choices); }
   // The plan of the set that needs least.
   PlanChoices leanest(const Node& node);
   Bounds& bounds() const { return *bounds_; }
