@@ -6,17 +6,12 @@ namespace meshwright {
 
 void StagePlay::order_uses(ChunkPrices& prices, std::size_t kind) const {
   const std::vector<BoundBucket>& buckets = (*buckets_)[kind];
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
-    if (repeats_ == (buckets[b].routed ? sharing_ : 1)) continue;
-    for (const std::size_t back : {0, 1}) {
-      if (buckets[b].uses[back]) prices.used[back].push_back(b);
-    }
-    prices.completed.push_back(b);
-  }
   for (const std::size_t back : {0, 1}) {
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      if (is_shared(buckets[b].routed) && buckets[b].uses[back]) prices.used[back].push_back(b);
+    }
     std::ranges::sort(prices.used[back], {}, [&](std::size_t b) { return buckets[b].uses[back]; });
   }
-  std::ranges::sort(prices.completed, {}, [&](std::size_t b) { return buckets[b].completes; });
 }
 
 StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
@@ -31,7 +26,7 @@ StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
 LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
   for (std::int64_t i = 0; i < play_.choices_.prefetch; ++i) gather_next(state[kCompute]);
   state = play_blocks(
-      state, item_.last,
+      state, item_.last, [&] { return uses_weights() || completes_gradients(); },
       [&](std::uint16_t step, double came) { return wait_for_weights(step, came); },
       [&](std::uint16_t step, double ended, double& came, const BlockBound& block,
           const LaneTimes& before) {
@@ -43,6 +38,17 @@ LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
   }
   if (sum_of_earlier_) add_summed(state[kCompute]);
   return state;
+}
+
+// In the block at hand, for the first time.
+bool StagePlay::GatheredEntry::uses_weights() const {
+  return uses_ < used_.size() &&
+         is_passed(*bucket(used_[uses_]).uses[back_], repetition_, kLastStep);
+}
+
+bool StagePlay::GatheredEntry::completes_gradients() const {
+  return !item_.forward && completes_ < prices_.completed.size() &&
+         is_passed(bucket(prices_.completed[completes_]).completes, repetition_, kLastStep);
 }
 
 // Returns when it is over.
@@ -80,6 +86,7 @@ void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double end
     const std::size_t number = prices_.completed[completes_];
     const BoundBucket& own = bucket(number);
     if (!is_passed(own.completes, repetition_, step)) break;
+    if (!play_.is_shared(own.routed)) continue;
     const Sync sync = sync_of(own, prices_.buckets[number], ended, block, before);
     if (item_.last) stage_.syncs.push_back(sync);
     const Complete complete{number, sync.ready};

@@ -26,6 +26,8 @@ class StagePlay::GatheredEntry : StagePlay::SteppedEntry {
   };
 
   const BoundBucket& bucket(std::size_t number) const { return buckets_[number]; }
+  bool uses_weights() const;
+  bool completes_gradients() const;
   double transfer(std::size_t bucket, double ready, const TransferLoad& load);
   void gather_next(double came);
   double wait_for_weights(std::uint16_t step, double came);

@@ -52,9 +52,15 @@ struct MaxPlus {
     for (std::size_t i = 0; i < kStateSize; ++i) matrix.rows[i] = moment_of(i);
     return matrix;
   }
+  // Most lanes of most plans are never held back.
   LaneTimes operator()(const LaneTimes& state) const {
-    LaneTimes after;
-    for (std::size_t i = 0; i < kStateSize; ++i) after[i] = at(rows[i], state);
+    LaneTimes after = never();
+    for (std::size_t j = 0; j < kStateSize; ++j) {
+      if (state[j] == kNever) continue;
+      for (std::size_t i = 0; i < kStateSize; ++i) {
+        after[i] = std::max(after[i], rows[i][j] + state[j]);
+      }
+    }
     return after;
   }
   // First this one, then the other.

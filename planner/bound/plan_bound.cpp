@@ -302,7 +302,7 @@ Seconds Bounds::step_of(const PlanChoices& choices) {
 
 Seconds Bounds::least_step_of(const PlanChoices& choices) {
   StageWork& work = work_of(choices);
-  if (!work.end) work.end = StagePlay(*this, choices, work, LeftOpen::State).step();
+  if (!work.ends) work.ends = StagePlay(*this, choices, work, LeftOpen::State).ends();
   return with_steps_between(StagePlay(*this, choices, work, LeftOpen::Kept).least_step(), choices);
 }
 
@@ -315,8 +315,8 @@ Seconds Bounds::with_steps_between(double step, const PlanChoices& choices) cons
 Seconds Bounds::of_any_state(const PlanChoices& choices) {
   StageWork& work = work_of(choices);
   StagePlay play(*this, choices, work, LeftOpen::State);
-  if (!work.end) work.end = play.step();
-  return Seconds(std::max(*work.end, play.copies_s()) * kRounding + setting_.step.step_s);
+  if (!work.ends) work.ends = play.ends();
+  return Seconds(std::max(work.ends->all, play.copies_s()) * kRounding + setting_.step.step_s);
 }
 
 Bytes Bounds::bytes_of(const PlanChoices& choices) {

@@ -14,26 +14,30 @@ StagePlay::SlowedEntry::SlowedEntry(StagePlay& play, std::size_t number, const P
 
 LaneTimes StagePlay::SlowedEntry::run(const LaneTimes& state) {
   return play_blocks(
-      state, sums_ && item_.last, [](std::uint16_t, double) { return kNever; },
+      state, sums_ && item_.last,
+      [&] { return sums_ && next_ < buckets_->size() && is_next_complete(kLastStep); },
+      [](std::uint16_t, double) { return kNever; },
       [&](std::uint16_t step, double ended, double& came, const BlockBound& block,
           const LaneTimes& before) {
         if (sums_) complete_until(step, ended, came, block, before);
       });
 }
 
+bool StagePlay::SlowedEntry::is_next_complete(std::uint16_t step) const {
+  return is_passed((*buckets_)[prices_->completed[next_]].completes, repetition_, step);
+}
+
 void StagePlay::SlowedEntry::complete_until(std::uint16_t step, double ended, double& came,
                                             const BlockBound& block, const LaneTimes& before) {
-  for (; next_ < buckets_->size(); ++next_) {
-    const BoundBucket& bucket = (*buckets_)[next_];
-    if (bucket.repetition > repetition_ || !is_passed(bucket.completes, repetition_, step)) return;
-    complete(ended, came, block, before);
+  for (; next_ < buckets_->size() && is_next_complete(step); ++next_) {
+    complete(prices_->completed[next_], ended, came, block, before);
   }
 }
 
-void StagePlay::SlowedEntry::complete(double ended, double& came, const BlockBound& block,
-                                      const LaneTimes& before) {
-  const BoundBucket& bucket = (*buckets_)[next_];
-  const Sync sync = sync_of(bucket, prices_->buckets[next_], ended, block, before);
+void StagePlay::SlowedEntry::complete(std::size_t number, double ended, double& came,
+                                      const BlockBound& block, const LaneTimes& before) {
+  const BoundBucket& bucket = (*buckets_)[number];
+  const Sync sync = sync_of(bucket, prices_->buckets[number], ended, block, before);
   if (item_.last) stage_.syncs.push_back(sync);
   if (!sync.routed) sum(sync);
   add_scattered(sync, came);
@@ -51,7 +55,7 @@ void StagePlay::SlowedEntry::sum(const Sync& sync) {
 
 // What is scattered is added to the own part when the next bucket is complete.
 void StagePlay::SlowedEntry::add_scattered(const Sync& sync, double& came) {
-  const bool shared = play_.repeats_ > (sync.routed ? play_.sharing_ : 1);
+  const bool shared = play_.is_shared(sync.routed);
   const bool known = play_.knows_shares() || play_.sums_in_two_steps(sync.routed);
   if (play_.choices_.zero < 2 || !play_.choices_.overlap || !known || !shared) return;
   came = std::max({came, stage_.scattered[stage_.last_lane], stage_.shares_summed});

@@ -22,14 +22,17 @@ class StagePlay::SlowedEntry : StagePlay::SteppedEntry {
   // Of buckets that are complete up to a step, which has just ended.
   void complete_until(std::uint16_t step, double ended, double& came, const BlockBound& block,
                       const LaneTimes& before);
-  void complete(double ended, double& came, const BlockBound& block, const LaneTimes& before);
+  void complete(std::size_t number, double ended, double& came, const BlockBound& block,
+                const LaneTimes& before);
+  // The next one, at a step of the block at hand or before it.
+  bool is_next_complete(std::uint16_t step) const;
   void sum(const Sync& sync);
   void add_scattered(const Sync& sync, double& came);
 
   const bool sums_;
   const std::vector<BoundBucket>* const buckets_;  // with what they cost, if they are summed
   const ChunkPrices* const prices_;
-  std::size_t next_ = 0;  // bucket
+  std::size_t next_ = 0;  // of those that are completed
 };
 
 }  // namespace meshwright

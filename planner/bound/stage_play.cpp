@@ -107,6 +107,8 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
                             : item.chunk + 1 < static_cast<std::int32_t>(work_.chunk_count());
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
   const LaneTimes before = stage.state;
+  if (!item.forward && !stage.backward) stage.backward = before[kCompute];
+  if (item.last && !stage.last_backward) stage.last_backward = before[kCompute];
   const bool sums = (item.last || (choices_.zero >= 2 && repeats_ > 1)) && !any_state_;
   const bool slowed = sums_at_once_ && stage.loss > 0 && stage.under_way.is_at(before[kCompute]);
   if (plays_gathers(item)) {
@@ -142,11 +144,8 @@ LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
   const auto index = static_cast<std::size_t>(item.chunk);
   const ChunkWork& chunk = work_.chunk(index);
   const ChunkPrices& prices = prices_of(number, index);
-  // A chunk's first layer starts its forward, and its last one its backward.
-  const BlockRun& run = item.forward ? chunk.runs.front() : chunk.runs.back();
-  const bool at_once = work_.block_of(run).layer;
   LaneTimes start = never();
-  start[kCompute] = state[kCompute] + (at_once ? prices.least : 0);
+  start[kCompute] = state[kCompute] + (gathers_first(chunk, item.forward) ? prices.least : 0);
   LaneTimes after = (item.forward ? chunk.forward : chunk.backward)(start);
   // Kernels are slowed by those that follow.
   after[kCompute] += (prices.gathers - prices.most) * stages_[number].loss;
@@ -251,10 +250,11 @@ double StagePlay::least_step() {
     after = std::min(after, largest_s(s));
     tail = std::max(tail, repeats ? 0 : stages_[s].all_updated);
   }
-  return std::max({lanes_s(), copies_s(), before + *work_.end + after + norm_s() + tail});
+  const double end = std::max(work_.ends->all + after, sums_s());
+  return std::max({lanes_s(), copies_s(), before + end + norm_s() + tail});
 }
 
-double StagePlay::step() {
+void StagePlay::run() {
   const EngineOptions& engine = setting_.engine;
   prepare();
   for (Stage& stage : stages_) {
@@ -264,10 +264,22 @@ double StagePlay::step() {
     stage.state[kHost] = engine.repeat || engine.dispatch == Seconds(0) ? kNever : 0;
   }
   run_stages();
-  if (!any_state_) return std::max(end_of_step(), copies_s());
-  double end = 0;
-  for (const Stage& stage : stages_) end = std::max(end, stage.state[kCompute]);
-  return end;
+}
+
+double StagePlay::step() {
+  run();
+  return std::max(end_of_step(), copies_s());
+}
+
+StageEnds StagePlay::ends() {
+  run();
+  StageEnds ends;
+  for (const Stage& stage : stages_) {
+    ends.all = std::max(ends.all, stage.state[kCompute]);
+    ends.backward.push_back(stage.backward.value_or(0));
+    ends.last_backward.push_back(stage.last_backward.value_or(0));
+  }
+  return ends;
 }
 
 double StagePlay::end_of_step() {

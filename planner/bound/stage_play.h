@@ -32,10 +32,13 @@ class StagePlay {
   // All must outlive this.
   StagePlay(Bounds& bounds, const PlanChoices& choices, StageWork& work, LeftOpen open);
 
+  // Where the state is not open.
   double step();
   // No more than that, without playing what is done about the state: what lanes have to do, and
-  // what the work's end is followed by, which must be known.
+  // what the work's ends are followed by, which must be known.
   double least_step();
+  // Where it is open.
+  StageEnds ends();
   // What the lane between a device and its host has to do in a step, in the stage that does most.
   double copies_s();
   Bytes bytes() const;
@@ -51,12 +54,16 @@ class StagePlay {
   // What the lanes between replicas have to do in a step, and what it takes of ways out.
   struct ReplicaLoad {
     double lanes[2] = {};
-    double shares = 0;  // between those that have the same share of the state
+    double sums[2] = {};  // of these, and gathers of backwards: after the first that sums
+    double shares = 0;    // between those that have the same share of the state
     PortLoad ports = {};
 
     double busier() const { return std::max(lanes[0], lanes[1]); }
     void add(const ReplicaLoad& other) {
-      for (std::size_t i = 0; i < 2; ++i) lanes[i] += other.lanes[i];
+      for (std::size_t i = 0; i < 2; ++i) {
+        lanes[i] += other.lanes[i];
+        sums[i] += other.sums[i];
+      }
       shares += other.shares;
       ports.add(other.ports);
     }
@@ -68,12 +75,12 @@ class StagePlay {
     double gathers = 0, least = 0, most = 0;  // of layers' weights, in one entry of the order
     PortLoad ports = {};                      // of these
     // By lane: of these gathers, of the kernels that may use what the last of them brings in the
-    // forward, and of the sums of all gradients.
-    double gather_lanes[2] = {}, left_s[2] = {}, sum_lanes[2] = {};
+    // forward, of the sums of all gradients, and of the longest of these.
+    double gather_lanes[2] = {}, left_s[2] = {}, sum_lanes[2] = {}, longest_sum[2] = {};
     ReplicaLoad step = {};  // of all buckets
-    // Where every entry gathers: buckets in the order of their first use, forward and backward, and
-    // in that in which their gradients are complete.
-    std::vector<std::size_t> used[2], completed;
+    // Buckets in the order in which their gradients are complete; and where every entry gathers, in
+    // that of their first use, forward and backward.
+    std::vector<std::size_t> completed, used[2];
   };
   // Gradients that are summed over the replicas together.
   struct Sync {
@@ -134,10 +141,12 @@ class StagePlay {
     Bytes kept;
     double leaving = kNever;
     std::optional<Bytes> room;
-    double done_s = 0;  // of kernels
+    double done_s = 0;                              // of kernels
+    std::optional<double> backward, last_backward;  // when the first begins
   };
 
   void prepare();
+  void run();
   void price_messages();
   void run_stages();
   double end_of_step();
@@ -181,7 +190,10 @@ class StagePlay {
   double gathers_s(const Stage& stage) const;
   // What the lanes have to do in a step, in the stage whose have most to.
   double lanes_s();
-  double slowed_s(std::size_t number);
+  double sums_s();
+  double summed_s(const ReplicaLoad& load, double backward, double last_backward) const;
+  double slowed_s(std::size_t number, double norm);
+  double entry_waits_s(const ChunkWork& chunk, const ChunkPrices& prices, bool forward) const;
   double ports_s(std::size_t number) const;
   double kernels_s(std::size_t number) const;
   // Of the kernel that finds the largest gradient of a stage; and the norm of all behind it.
@@ -199,12 +211,20 @@ class StagePlay {
     if (choices_.zero == 0 && !any_state_) return 1;
     return routed ? repeats_ / sharing_ : state_owners(choices_);
   }
+  // Whether several replicas have the same weights, of experts or of all else.
+  bool is_shared(bool routed) const { return repeats_ > (routed ? sharing_ : 1); }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {
     return (choices_.zero == 1 || choices_.zero == 2) && repeats_ > 1 && setting_.engine.repeat;
   }
   // Every entry of the order gathers its weights.
   bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && repeats_ > 1; }
+  // Before an entry computes anything: a chunk's first layer starts its forward, and its last one
+  // its backward.
+  bool gathers_first(const ChunkWork& chunk, bool forward) const {
+    return gathers_again() &&
+           work_.block_of(forward ? chunk.runs.front() : chunk.runs.back()).layer;
+  }
   // They are played bucket by bucket. What is computed again uses them in another order, which may
   // be the better one, and layers that are rerun together in yet another.
   bool plays_gathers() const {

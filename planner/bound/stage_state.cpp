@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "planner/bound/stage_play.h"
@@ -56,6 +57,8 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
         prices.buckets.emplace_back(price_of(number, bucket.elements, bucket.routed));
     prices.step.add(load_of(price, bucket));
     prices.sum_lanes[bucket.routed] += price.sum.seconds;
+    double& longest = prices.longest_sum[bucket.routed];
+    longest = std::max(longest, price.sum.seconds);
     // An embedding is not read in the backward.
     if (!bucket.of_layers) continue;
     const double gather = price.gather.seconds;
@@ -69,6 +72,11 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
     prices.gather_lanes[bucket.routed] += gather;
     prices.ports.add(price.gather.ports);
   }
+  const std::vector<BoundBucket>& buckets = (*buckets_)[kind];
+  prices.completed.resize(buckets.size());
+  std::iota(prices.completed.begin(), prices.completed.end(), 0);
+  std::ranges::stable_sort(prices.completed, {},
+                           [&](std::size_t b) { return buckets[b].completes; });
   if (plays_gathers()) order_uses(prices, kind);
   const std::size_t longer = prices.gather_lanes[1] > prices.gather_lanes[0] ? 1 : 0;
   prices.gathers = prices.gather_lanes[longer];
@@ -109,6 +117,8 @@ double StagePlay::end_of_stage(const Stage& stage) const {
   std::array<double, 2> lanes = {kNever, kNever};
   double end = std::max(stage.state[kCompute], stage.gathers_until[0]), left = 0;
   end = std::max(end, stage.gathers_until[1]);
+  end = std::max(
+      end, summed_s(stage.replicas, stage.backward.value_or(0), stage.last_backward.value_or(0)));
   double shares = kNever;
   for (const Sync& sync : stage.syncs) {
     double& lane = lanes[sync.routed];
@@ -186,6 +196,8 @@ StagePlay::ReplicaLoad StagePlay::load_of(const BucketPrice& price, const BoundB
   const double sums = sums_of(tied), gathers = gathers_of(bucket.of_layers);
   ReplicaLoad load;
   load.lanes[bucket.routed] = sums * price.sum.seconds + gathers * price.gather.seconds;
+  const double back = gathers_again() && bucket.of_layers ? static_cast<double>(microbatches_) : 0;
+  load.sums[bucket.routed] = sums * price.sum.seconds + back * price.gather.seconds;
   load.shares = sums * price.shares.seconds;
   load.ports.add(price.sum.ports, sums);
   load.ports.add(price.shares.ports, sums);
@@ -207,29 +219,65 @@ void StagePlay::add_replicas() {
 
 double StagePlay::lanes_s() {
   double lanes = 0;
+  const double norm = norm_s();
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const double replicas = stages_[s].replicas.busier();
     const double kernels = kernels_s(s) + stages_[s].update_s;
     lanes = std::max({lanes, replicas, stages_[s].replicas.shares, ports_s(s),
                       kernels + replicas * stages_[s].loss});
-    lanes = std::max(lanes, slowed_s(s));
+    lanes = std::max(lanes, slowed_s(s, norm));
   }
   return lanes;
+}
+
+// When all is summed, of stages that come to their first backwards at these moments: no sum begins
+// before one that completes gradients.
+double StagePlay::summed_s(const ReplicaLoad& load, double backward, double last_backward) const {
+  return (choices_.zero >= 2 ? backward : last_backward) + std::max(load.sums[0], load.sums[1]);
+}
+
+double StagePlay::sums_s() {
+  double latest = 0;
+  const StageEnds& ends = *work_.ends;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const double summed = summed_s(stages_[s].replicas, ends.backward[s], ends.last_backward[s]);
+    latest = std::max(latest, summed + largest_s(s));
+  }
+  return latest;
+}
+
+// Where every entry gathers or sums: how much longer than its kernels and what these wait for it
+// takes at least. It begins with a gather; all that is gathered lies between its ends, and so does
+// what a backward sums, but for the last of it, which is added in the next one.
+double StagePlay::entry_waits_s(const ChunkWork& chunk, const ChunkPrices& prices,
+                                bool forward) const {
+  const double alone = (forward ? chunk.forward : chunk.backward).rows[kCompute][kCompute];
+  double waits = gathers_first(chunk, forward) ? prices.least : 0;
+  for (const std::size_t lane : {0, 1}) {
+    double lane_s = gathers_again() ? prices.gather_lanes[lane] : 0;
+    if (!forward && choices_.zero >= 2 && choices_.overlap) {
+      lane_s += prices.sum_lanes[lane] - prices.longest_sum[lane];
+    }
+    waits = std::max(waits, lane_s - alone);
+  }
+  return waits;
 }
 
 // From one norm to the next a device computes, one after the other, and waits for what its kernels
 // wait for. Of the time y that it waits and the time C that replicas transfer, kernels are slowed
 // for C - y at least, so that all takes kernels + y + loss (C - y): no less for longer waits.
-double StagePlay::slowed_s(std::size_t number) {
+double StagePlay::slowed_s(std::size_t number, double norm) {
   const Stage& stage = stages_[number];
   double entries = 0, transfers = 0;
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
     const ChunkWork& chunk = work_.chunk(c);
+    const ChunkPrices& prices = prices_of(number, c);
+    const double waits = entry_waits_s(chunk, prices, true) + entry_waits_s(chunk, prices, false);
     entries += chunk.forward.rows[kCompute][kCompute] + chunk.backward.rows[kCompute][kCompute];
-    transfers += chunk.forward_transfer_s + chunk.backward_transfer_s;
+    entries += waits;
+    transfers += chunk.forward_transfer_s + chunk.backward_transfer_s + waits;
   }
   const auto microbatches = static_cast<double>(microbatches_);
-  const double norm = norm_s();
   const double all = microbatches * entries + stage.all_updated + largest_s(number) + norm;
   const double waits = microbatches * transfers + stage.all_updated - stage.update_s + norm;
   return all + std::max(0.0, stage.replicas.busier() - waits) * stage.loss;

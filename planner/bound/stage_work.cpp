@@ -1,6 +1,8 @@
 #include "planner/bound/stage_work.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <set>
 
 #include "simulator/lowering/weight_buckets.h"
@@ -109,6 +111,9 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     chunk.forward_peak.raise(block.forward_peak, before);
     chunk.backward_peak.raise(block.backward_peak, before);
     chunk.kept += block.kept * run.count;
+    // What goes to a layer goes to the host with what that keeps.
+    const bool follows = &run != &chunk.runs.back() && (&run + 1)->away;
+    if (follows) chunk.kept -= std::min(block.kept, costs_.message);
   }
   // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
   for (int stays = chunk.turns ? 2 : 1; stays > 0; --stays) {
@@ -143,6 +148,8 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
       }
     }
   }
+  // What is kept while each kind of chunk is worked on, forward and backward, where that is most.
+  std::vector<std::array<std::optional<Bytes>, 2>> beside(kinds_.size());
   Bytes kept, most;
   std::vector<std::int64_t> in_flight(kinds_.size(), 0);
   for (const PipelineItem& item : items.stages[number]) {
@@ -155,11 +162,16 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     if (!item.forward) kept -= work.kept;
     // Copies to the host may be far behind, but none comes back before all of its entry are there.
     if (!item.forward) stage.away = std::max(stage.away, work.away);
-    stage.activations.raise(item.forward ? work.forward_peak : work.backward_peak, kept);
+    std::optional<Bytes>& others = beside[kind][item.forward ? 0 : 1];
+    others = std::max(others.value_or(kept), kept);
     if (item.forward) kept += work.kept;
     if (kept <= most) continue;
     most = kept;
     stage.in_flight = in_flight;
+  }
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    if (beside[k][0]) stage.activations.raise(kinds_[k].forward_peak, *beside[k][0]);
+    if (beside[k][1]) stage.activations.raise(kinds_[k].backward_peak, *beside[k][1]);
   }
 }
 
@@ -194,8 +206,8 @@ void StageWork::add_places(BoundBucket& bucket, const BlockWeight& weight, const
     const ChunkPlace place{before, *weight.uses[back]};
     bucket.uses[back] = std::min(bucket.uses[back].value_or(place), place);
   }
-  if (!weight.completes) return;
-  bucket.completes = std::max(bucket.completes, {repetition, *weight.completes});
+  bucket.completes =
+      std::max(bucket.completes, {repetition, weight.completes.value_or(StepPlace{})});
 }
 
 // As lowering does: weights that are summed alike go together, chunk by chunk.

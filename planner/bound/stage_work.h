@@ -87,6 +87,13 @@ struct StageHolds {
   std::int64_t largest_weight = 0;  // in elements
 };
 
+// When all stages have ended, and when each comes to its first backward, and to the first that is
+// its chunk's last.
+struct StageEnds {
+  double all = 0;
+  std::vector<double> backward, last_backward;
+};
+
 // The work of a plan's stages, whatever is done about its state: zero, bucket and an optimizer on
 // the host do not count.
 class StageWork {
@@ -114,8 +121,8 @@ class StageWork {
   // By kind of chunk, as lowering cuts them.
   const std::vector<std::vector<BoundBucket>>& buckets(Bytes most, Bytes element);
 
-  // When stages end that do nothing about their state, where it is known.
-  std::optional<double> end;
+  // Of stages that do nothing about their state, where it is known.
+  std::optional<StageEnds> ends;
 
  private:
   void add_chunk(const PlanChoices& choices, ChunkWork chunk);

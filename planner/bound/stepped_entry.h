@@ -22,10 +22,12 @@ class StagePlay::SteppedEntry {
         copies_(play, stage_, item),
         done_(stage_.done_s) {}
 
-  // The state after it. `ready` as in play_steps; `ended(step, finish, came, block, before)` also
-  // where a block ends, as its last step. `ties`: weights of several ops have their last gradients.
-  template <class Ready, class Ended>
-  LaneTimes play_blocks(LaneTimes state, bool ties, const Ready& ready, const Ended& ended) {
+  // The state after it. `happens()`: something does in the block at hand but what its matrix says.
+  // `ready` as in play_steps; `ended(step, finish, came, block, before)` also where a block ends,
+  // as its last step. `ties`: weights of several ops have their last gradients.
+  template <class Happens, class Ready, class Ended>
+  LaneTimes play_blocks(LaneTimes state, bool ties, const Happens& happens, const Ready& ready,
+                        const Ended& ended) {
     for (std::size_t r = 0; r < chunk_.runs.size(); ++r) {
       const BlockRun& run = chunk_.runs[item_.forward ? r : chunk_.runs.size() - 1 - r];
       const BlockBound& block = play_.work_.block_of(run);
@@ -34,7 +36,8 @@ class StagePlay::SteppedEntry {
         const double held = item_.forward ? kNever : copies_.held(block, run.away, state[kCompute]);
         if (ties) play_.note_tied(stage_, block, state, done_);
         LaneTimes after = work.advance(state);
-        raise(after, through(block, state, ready, ended));
+        const bool slowed = loss_ > 0 && stage_.under_way.is_at(state[kCompute]);
+        if (slowed || happens()) raise(after, through(block, state, ready, ended));
         after[kCompute] = std::max(after[kCompute], held);
         done_ += work.compute_s;
         state = after;

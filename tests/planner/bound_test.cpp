@@ -72,7 +72,11 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   const bool gathers = GENERATE(false, true);
   std::vector<double> tightness, memory, searched;
   const int plans = gathers ? cases(20, 500) : cases(60, 2000);
-  for (std::uint32_t seed = first; static_cast<int>(tightness.size()) < plans; ++seed) {
+  // Bounds of these were wrong.
+  std::vector<std::uint32_t> again = {702070, 703491};
+  for (std::uint32_t next = first; static_cast<int>(tightness.size()) < plans;) {
+    const std::uint32_t seed = again.empty() ? next++ : again.back();
+    if (!again.empty()) again.pop_back();
     RandomChoices random(seed);
     const Drawn drawn = draw_bench(random);
     const Bench bench(drawn.model, drawn.cluster, drawn.software);
