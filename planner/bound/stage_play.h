@@ -193,7 +193,7 @@ class StagePlay {
   double sums_s();
   double summed_s(const ReplicaLoad& load, double backward, double last_backward) const;
   double slowed_s(std::size_t number, double norm);
-  double entry_waits_s(const ChunkWork& chunk, const ChunkPrices& prices, bool forward) const;
+  double entry_lanes_s(const ChunkPrices& prices, bool forward) const;
   double ports_s(std::size_t number) const;
   double kernels_s(std::size_t number) const;
   // Of the kernel that finds the largest gradient of a stage; and the norm of all behind it.
@@ -211,8 +211,11 @@ class StagePlay {
     if (choices_.zero == 0 && !any_state_) return 1;
     return routed ? repeats_ / sharing_ : state_owners(choices_);
   }
-  // Whether several replicas have the same weights, of experts or of all else.
-  bool is_shared(bool routed) const { return repeats_ > (routed ? sharing_ : 1); }
+  // Whether several replicas are known to have the same weights, of experts or of all else: which
+  // parts of a sequence share experts out is not looked at.
+  bool is_shared(bool routed) const {
+    return routed ? choices_.cp == 1 && repeats_ > sharing_ : repeats_ > 1;
+  }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {
     return (choices_.zero == 1 || choices_.zero == 2) && repeats_ > 1 && setting_.engine.repeat;

@@ -246,41 +246,44 @@ double StagePlay::sums_s() {
   return latest;
 }
 
-// Where every entry gathers or sums: how much longer than its kernels and what these wait for it
-// takes at least. It begins with a gather; all that is gathered lies between its ends, and so does
-// what a backward sums, but for the last of it, which is added in the next one.
-double StagePlay::entry_waits_s(const ChunkWork& chunk, const ChunkPrices& prices,
-                                bool forward) const {
-  const double alone = (forward ? chunk.forward : chunk.backward).rows[kCompute][kCompute];
-  double waits = gathers_first(chunk, forward) ? prices.least : 0;
+// What an entry gathers lies between its ends, and so does what a backward sums, but for the last
+// of it, which is added in the next one.
+double StagePlay::entry_lanes_s(const ChunkPrices& prices, bool forward) const {
+  double longest = 0;
   for (const std::size_t lane : {0, 1}) {
-    double lane_s = gathers_again() ? prices.gather_lanes[lane] : 0;
+    double seconds = gathers_again() ? prices.gather_lanes[lane] : 0;
     if (!forward && choices_.zero >= 2 && choices_.overlap) {
-      lane_s += prices.sum_lanes[lane] - prices.longest_sum[lane];
+      seconds += prices.sum_lanes[lane] - prices.longest_sum[lane];
     }
-    waits = std::max(waits, lane_s - alone);
+    longest = std::max(longest, seconds);
   }
-  return waits;
+  return longest;
 }
 
 // From one norm to the next a device computes, one after the other, and waits for what its kernels
 // wait for. Of the time y that it waits and the time C that replicas transfer, kernels are slowed
-// for C - y at least, so that all takes kernels + y + loss (C - y): no less for longer waits.
+// for C - y at least, so that all takes kernels + y + loss (C - y): no less for longer waits. Or
+// entries take what their lanes do.
 double StagePlay::slowed_s(std::size_t number, double norm) {
   const Stage& stage = stages_[number];
-  double entries = 0, transfers = 0;
+  double entries = 0, waits = 0, lanes = 0;
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
     const ChunkWork& chunk = work_.chunk(c);
     const ChunkPrices& prices = prices_of(number, c);
-    const double waits = entry_waits_s(chunk, prices, true) + entry_waits_s(chunk, prices, false);
-    entries += chunk.forward.rows[kCompute][kCompute] + chunk.backward.rows[kCompute][kCompute];
-    entries += waits;
-    transfers += chunk.forward_transfer_s + chunk.backward_transfer_s + waits;
+    for (const bool forward : {true, false}) {
+      const double first = gathers_first(chunk, forward) ? prices.least : 0;
+      const MaxPlus& advance = forward ? chunk.forward : chunk.backward;
+      const double entry = advance.rows[kCompute][kCompute] + first;
+      entries += entry;
+      waits += first + (forward ? chunk.forward_transfer_s : chunk.backward_transfer_s);
+      lanes += std::max(entry, entry_lanes_s(prices, forward));
+    }
   }
   const auto microbatches = static_cast<double>(microbatches_);
-  const double all = microbatches * entries + stage.all_updated + largest_s(number) + norm;
-  const double waits = microbatches * transfers + stage.all_updated - stage.update_s + norm;
-  return all + std::max(0.0, stage.replicas.busier() - waits) * stage.loss;
+  const double waited = microbatches * waits + stage.all_updated - stage.update_s + norm;
+  const double slowed = std::max(0.0, stage.replicas.busier() - waited) * stage.loss;
+  return std::max(microbatches * entries + slowed, microbatches * lanes) + stage.all_updated +
+         largest_s(number) + norm;
 }
 
 // What all transfers of a device take of its ways out in a step.

@@ -19,8 +19,9 @@ class SetBounds {
   SetBounds(const SearchSpace& space, Bytes room, std::unique_ptr<Bounds> bounds)
       : space_(space), room_(room), bounds_(std::move(bounds)) {}
 
-  // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of`. At Depth::Recompute it is that of all plans with at least as many layers that drop
-  // more; where they find no room with so few, they are the first that may.
+  // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of`. At
+  // Depth::Recompute it is that of all plans with at least as many layers that drop more; where
+  // they find no room with so few, they are the first that may.
   std::variant<PlanBound, Reasons> of(Depth depth, PlanChoices& choices);
   // Plans that take no longer than any of the set, one for each bucket.
   std::vector<PlanChoices> buckets_of(const PlanChoices& choices) const;
