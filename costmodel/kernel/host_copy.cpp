@@ -10,4 +10,8 @@ Bytes bytes_of(const HostCopy& copy, Precision precision) {
   return bytes_per_element(copy.element, precision) * copy.count;
 }
 
+Bytes expected_bytes_of(const HostCopy& copy, Precision precision) {
+  return bytes_per_element(copy.element, precision) * copy.expected.value_or(copy.count);
+}
+
 }  // namespace meshwright

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "costmodel/base/precision.h"
@@ -20,8 +21,12 @@ struct HostCopy {
   CopyDirection direction = CopyDirection::ToHost;
   std::int64_t count = 0;  // elements
   BufferElement element = BufferElement::Real;
+  // Of rows that are counted when it runs: elements expected to be in use. Software that counts
+  // them copies no more.
+  std::optional<std::int64_t> expected = {};
   friend bool operator==(const HostCopy&, const HostCopy&) = default;
 };
 Bytes bytes_of(const HostCopy& copy, Precision precision);
+Bytes expected_bytes_of(const HostCopy& copy, Precision precision);
 
 }  // namespace meshwright

@@ -43,7 +43,7 @@ Price host_copy_price(const HostCopy& copy, Precision precision, const Cluster& 
                       DeviceId device) {
   const auto& host = node_type_of(cluster, node_of(cluster, device)).host;
   assert(host);
-  return {.time = host_copy_time(bytes_of(copy, precision), *host, 1),
+  return {.time = host_copy_time(expected_bytes_of(copy, precision), *host, 1),
           .origin = PriceOrigin::Formula};
 }
 

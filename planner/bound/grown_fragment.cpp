@@ -60,7 +60,10 @@ class Growth {
     add(transfer.source_cut.parts, two.source_cut.parts);
     add(transfer.target_cut.parts, two.target_cut.parts);
   }
-  void add(HostCopy& copy, const HostCopy& two) const { add(copy.count, two.count); }
+  void add(HostCopy& copy, const HostCopy& two) const {
+    add(copy.count, two.count);
+    add(copy.expected, two.expected);
+  }
   void add(FragmentTask& task, const FragmentTask& two) const {
     std::visit(
         [&](auto& work) { add(work, std::get<std::remove_reference_t<decltype(work)>>(two.work)); },

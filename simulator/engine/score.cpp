@@ -174,7 +174,8 @@ class ScoreWriter {
       uses = scene_.copy_uses[p][static_cast<std::size_t>(copy.direction)];
     }
     known = add_transfer(costs_.host_copy(copy, program.precision, program.device),
-                         static_cast<double>(bytes_of(copy, program.precision).value()), 1, uses);
+                         static_cast<double>(expected_bytes_of(copy, program.precision).value()), 1,
+                         uses);
     return *known;
   }
 

@@ -109,7 +109,7 @@ class Offloading {
 
   FragmentTask copy(CopyDirection direction, FragmentBufferId from, FragmentBufferId to) const {
     const Buffer& buffer = fragment_.buffers[from.index()].buffer;
-    FragmentTask task{.work = HostCopy{direction, buffer.count, buffer.element},
+    FragmentTask task{.work = HostCopy{direction, buffer.count, buffer.element, buffer.expected},
                       .operands = {from, to}};
     task.waits_for_compute = direction == CopyDirection::FromHost;
     task.phase = direction == CopyDirection::ToHost ? Phase::Forward : Phase::InputGradient;

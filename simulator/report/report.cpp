@@ -130,7 +130,7 @@ DeviceReport device_report(const Program& program, const DeviceTimeline& timelin
     } else if (task.kind == TaskKind::Copy) {
       const HostCopy& copy = program.copy(task);
       (copy.direction == CopyDirection::ToHost ? report.to_host_bytes : report.from_host_bytes) +=
-          static_cast<double>(bytes_of(copy, program.precision).value());
+          static_cast<double>(expected_bytes_of(copy, program.precision).value());
     }
   }
   return report;

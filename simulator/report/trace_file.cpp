@@ -229,7 +229,7 @@ TracedTask traced_task(const Program& program, const Task& task, const TaskSpan&
       traced.kind = to_text(copy.direction);
       traced.name = fmt::format("copy {} {}", traced.kind,
                                 program.buffers[program.operands_of(task)[0].index()].name.text());
-      traced.bytes = bytes_of(copy, program.precision);
+      traced.bytes = expected_bytes_of(copy, program.precision);
       break;
     }
   }
