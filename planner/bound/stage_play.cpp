@@ -106,6 +106,7 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
                             ? item.chunk > 0
                             : item.chunk + 1 < static_cast<std::int32_t>(work_.chunk_count());
   stage.state[kBoundary] = receives ? message(item.forward, item.chunk, item.microbatch) : kNever;
+  if (item.forward && choices_.offload_activations) wait_for_copies(stage);
   const LaneTimes before = stage.state;
   if (!item.forward && !stage.backward) stage.backward = before[kCompute];
   if (item.last && !stage.last_backward) stage.last_backward = before[kCompute];
@@ -199,6 +200,12 @@ void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
   if (last.rows[kBoundary][kCompute] >= last.rows[kCompute][kCompute]) {
     stage.state[kBoundary] = std::max(stage.state[kBoundary], end);
   }
+}
+
+// A forward begins when all has left that stood before the one ahead of it.
+void StagePlay::wait_for_copies(Stage& stage) const {
+  stage.state[kCompute] = std::max(stage.state[kCompute], stage.copied_before);
+  stage.copied_before = stage.copied_out;
 }
 
 // What is computed goes to the host, one after the other. A plan that finds room has not computed

@@ -134,8 +134,9 @@ class StagePlay {
     UnderWay under_way = {};
     PipelineItem forward;            // the last one
     double previous_start = kNever;  // of the entry before the one at hand
-    // Until when copies to the host and back are under way.
-    double copied_out = kNever, copied_back = kNever;
+    // Until when copies to the host and back are under way; and those to the host that stood before
+    // the last forward.
+    double copied_out = kNever, copied_back = kNever, copied_before = kNever;
     // What micro-batches keep on the device, and until when what goes to the host is on its way at
     // the full speed of its lane; how much of both there is room for, if that is limited.
     Bytes kept;
@@ -153,6 +154,7 @@ class StagePlay {
   bool advance(std::size_t stage);
   bool receive(Stage& stage, const PipelineItem& item);
   void compute(std::size_t number, const PipelineItem& item);
+  void wait_for_copies(Stage& stage) const;
   void note_copies(Stage& stage, const PipelineItem& item, double start);
   void find_room();
   // An entry that is played step by step: one that gathers its weights and sums its gradients over
@@ -212,9 +214,9 @@ class StagePlay {
     return routed ? repeats_ / sharing_ : state_owners(choices_);
   }
   // Whether several replicas are known to have the same weights, of experts or of all else: which
-  // parts of a sequence share experts out is not looked at.
+  // parts of a sequence share experts out is not looked at, nor how some replicas share their state.
   bool is_shared(bool routed) const {
-    return routed ? choices_.cp == 1 && repeats_ > sharing_ : repeats_ > 1;
+    return routed ? choices_.cp == 1 && !choices_.shard && repeats_ > sharing_ : repeats_ > 1;
   }
   // Weights are gathered after their update, while the next step begins.
   bool gathers_once() const {

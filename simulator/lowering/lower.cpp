@@ -51,6 +51,9 @@ class OrderWriter {
     for (const FragmentTask& task : state.fragment.backward) {
       if (task.early) state.early.push_back(&task);
     }
+    state.offloads = std::ranges::any_of(state.fragment.forward, [](const FragmentTask& task) {
+      return std::holds_alternative<HostCopy>(task.work);
+    });
     for (const auto* tasks : {&state.fragment.forward, &state.fragment.backward}) {
       for (const FragmentTask& task : *tasks) {
         state.works.push_back({.sums = sum_of(task)});
@@ -104,6 +107,7 @@ class OrderWriter {
     std::array<std::map<Message, const FragmentTask*>, kEntryKinds> received = {};
     std::vector<const FragmentTask*> early = {};  // of the backward
     bool adds_loss = false, gradients_started = false;
+    bool offloads = false;            // something that the forward keeps goes to the host
     std::int64_t gradients_left = 0;  // entries that compute them
   };
 
@@ -181,9 +185,12 @@ class OrderWriter {
     const bool last = computes_weights(entry) && --chunk.gradients_left == 0;
     const auto& tasks = chunk.tasks[static_cast<std::size_t>(entry.kind)];
     sharded_.start_entry(chunk.fragment, tasks, entry.microbatch);
+    bool begins = entry.kind == EntryKind::Forward && chunk.offloads;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       sharded_.gather_before(t, key_);
-      write_task(chunk, *tasks[t], entry.microbatch);
+      const bool kernel = std::holds_alternative<Kernel>(tasks[t]->work);
+      write_task(chunk, *tasks[t], entry.microbatch, begins && kernel);
+      begins = begins && !kernel;
       sharded_.scatter_after(*tasks[t], key_);
       if (last) finish_gradients(*tasks[t]);
     }
@@ -192,7 +199,8 @@ class OrderWriter {
     if (computes_weights(entry)) chunk.gradients_started = true;
   }
 
-  void write_task(ChunkState& chunk, const FragmentTask& task, std::int32_t microbatch) {
+  void write_task(ChunkState& chunk, const FragmentTask& task, std::int32_t microbatch,
+                  bool waits_for_copies = false) {
     const auto& buffers = buffers_of(chunk, microbatch);
     operands_.clear();
     for (const FragmentBufferId id : task.operands) {
@@ -200,7 +208,7 @@ class OrderWriter {
       operands_.push_back(own ? *own : whole_buffer(chunk.fragment.buffers[id.index()]));
     }
     writer_.add_task(kind_of(task.work), what_of(chunk, task), operands_, next(), microbatch,
-                     {task.recompute, task.waits_for_compute});
+                     {task.recompute, task.waits_for_compute, waits_for_copies});
   }
 
   // What a weight, a gradient or the loss is in the program. None: entries have their own.

@@ -79,7 +79,12 @@ class WaitFinder {
       for (std::size_t o = 0; o < own; ++o) collect(operands[o], use[o].writes, task.lane);
       if (task.has_predicate) collect(operands.back(), false, task.lane);
       if (task.waits_for_compute && last_kernel_) add(*last_kernel_, task.lane);
+      if (task.waits_for_copies) {
+        if (copied_before_) add(*copied_before_, task.lane);
+        copied_before_ = last_copy_;
+      }
       if (task.lane == LaneId(0)) last_kernel_ = i;
+      if (is_copy_to_host(task)) last_copy_ = i;
       for (std::size_t o = 0; o < own; ++o) note(i, operands[o], use[o]);
       if (task.has_predicate) note(i, operands.back(), {.reads = true});
       if (lanes_.size() > 1) std::sort(lanes_.begin(), lanes_.end());
@@ -103,6 +108,10 @@ class WaitFinder {
     std::uint32_t task = 0;
     std::optional<std::uint32_t> before;
   };
+
+  bool is_copy_to_host(const Task& task) const {
+    return task.kind == TaskKind::Copy && program_.copy(task).direction == CopyDirection::ToHost;
+  }
 
   void collect(BufferId buffer, bool written, LaneId own) {
     const BufferUse& use = uses_[buffer.index()];
@@ -132,6 +141,8 @@ class WaitFinder {
   Program& program_;
   const OperandUses operand_uses_;
   std::optional<std::uint32_t> last_kernel_;  // of the compute lane
+  // To the host, and when the last forward began that waits for them.
+  std::optional<std::uint32_t> last_copy_, copied_before_;
   std::vector<BufferUse> uses_;
   std::vector<Reader> readers_;
   // Of the task at hand.
@@ -177,6 +188,7 @@ void ProgramWriter::add_task(TaskKind kind, std::uint32_t what,
                             .microbatch = microbatch,
                             .recompute = marks.recompute,
                             .waits_for_compute = marks.waits_for_compute,
+                            .waits_for_copies = marks.waits_for_copies,
                             .has_predicate = marks.has_predicate,
                             .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
                             .operand_count = static_cast<std::uint32_t>(operands.size())});

@@ -14,6 +14,7 @@ namespace meshwright {
 struct TaskMarks {
   bool recompute = false;
   bool waits_for_compute = false;
+  bool waits_for_copies = false;
   bool has_predicate = false;  // it is the last of the operands
 };
 

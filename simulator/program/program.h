@@ -69,6 +69,9 @@ struct Task {
   // Starts only when computing has come to its place in the list. Nothing it reads would hold it
   // back, but what it brings takes memory: whole weights, what was on the host.
   bool waits_for_compute = false;
+  // Begins a forward of which something goes to the host: starts only when all is there that stood
+  // before the one ahead of it of these. What waits for its copy takes memory.
+  bool waits_for_copies = false;
   // A kernel that runs only where its last operand, one Index beside those of the kernel, is not 0;
   // what it would write stays as it is elsewhere. Whoever foresees a step takes it for one that
   // runs.

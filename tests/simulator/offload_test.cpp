@@ -171,6 +171,22 @@ TEST_CASE("the last layer's tensors come back before the entry ahead of the chun
   CHECK(back(3) < attention(2, Phase::InputGradient));
 }
 
+TEST_CASE("a forward waits for what stood before the one ahead of it") {
+  const double copy = 10;
+  const auto programs = lowered("schedule=gpipe,recompute=full,offload=activations", 4);
+  const Timeline timeline = simulate(programs, LayerTimes(1, 2, copy));
+  const auto start = [&](std::int32_t microbatch) {
+    const std::size_t first = place_of(programs[0], [&](const Task& task) {
+      return task.kind == TaskKind::Kernel && task.microbatch == microbatch;
+    });
+    return timeline.devices[0].tasks[first].start;
+  };
+  // Inputs of four layers go out, of one micro-batch after the other.
+  CHECK(start(1) == Seconds(4));
+  CHECK(start(2) == Seconds(4 * copy));
+  CHECK(start(3) == Seconds(8 * copy));
+}
+
 TEST_CASE("the optimizer's state is on the device only around the updates") {
   const std::int64_t parameters = count_parameters(four_layers()).total;
   const auto plain = lowered("microbatch=1"), away = lowered("offload=optimizer");
