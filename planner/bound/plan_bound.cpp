@@ -351,7 +351,8 @@ StageWork& Bounds::work_of(const PlanChoices& choices) {
       works_, key, [](const auto& work) -> const PlanChoices& { return work.first; });
   if (found != works_.end()) return found->second;
   StageWork work(choices, runs_of(choices), std::get<BlockBounds>(blocks(choices)),
-                 std::get<BlockBounds>(other_blocks(choices)), items(choices));
+                 std::get<BlockBounds>(other_blocks(choices)), items(choices),
+                 setting_.memory.caching_allocator);
   if (choices.recompute.kind == Recompute::Uniform && choices.recompute.layers > 1) {
     PlanChoices one = choices;
     one.recompute.layers = 1;

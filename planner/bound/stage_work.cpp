@@ -44,8 +44,8 @@ bool turns_at_once(const std::vector<PipelineItem>& items, std::size_t chunk) {
 
 StageWork::StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
                      const BlockBounds& recomputing, const BlockBounds& others,
-                     const PipelineItems& items)
-    : costs_(recomputing), others_(others), stages_(items.stages.size()) {
+                     const PipelineItems& items, bool in_order)
+    : costs_(recomputing), others_(others), in_order_(in_order), stages_(items.stages.size()) {
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkWork chunk{
         .runs = std::move(chunks[c]), .receives = c > 0, .sends = c + 1 < chunks.size()};
@@ -100,10 +100,8 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     if (&run == &chunk.runs.back() && !block.layer) chunk.ahead_peak = chunk.forward_peak;
     if (is_rerun_together(choices, block)) continue;
     if (run.away) {
-      chunk.away += block.kept * run.count;
+      add_away(chunk, run);
       layer = std::max(layer, block.kept);
-      chunk.forward_peak.raise(block.forward_use_peak);
-      chunk.backward_peak.raise(block.backward_use_peak);
       continue;
     }
     // The last repetition has most before it.
@@ -131,6 +129,21 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     chunk.kept -= costs_.message;
     chunk.backward_peak.add(Bytes() - costs_.message);
   }
+}
+
+// What comes back for a layer is listed before the backward of the layer behind it.
+void StageWork::add_away(ChunkWork& chunk, const BlockRun& run) const {
+  const BlockBound& block = block_of(run);
+  chunk.away += block.kept * run.count;
+  chunk.forward_peak.raise(block.forward_use_peak);
+  if (!in_order_) return chunk.backward_peak.raise(block.backward_use_peak);
+  Bytes next;
+  if (run.count > 1) {
+    next = block.back;
+  } else if (&run != &chunk.runs.front() && (&run - 1)->away) {
+    next = block_of(*(&run - 1)).back;
+  }
+  chunk.backward_peak.raise(block.backward_peak, next);
 }
 
 void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems& items) {

@@ -99,9 +99,10 @@ struct StageEnds {
 class StageWork {
  public:
   // The bounds must outlive this: of layers that recompute as the plan's first ones of a chunk do,
-  // and of the others.
+  // and of the others. `in_order`: memory is taken as tasks are listed, whenever they run.
   StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
-            const BlockBounds& recomputing, const BlockBounds& others, const PipelineItems& items);
+            const BlockBounds& recomputing, const BlockBounds& others, const PipelineItems& items,
+            bool in_order);
 
   const ChunkWork& chunk(std::size_t number) const { return kinds_[kind_of_[number]]; }
   std::size_t chunk_count() const { return kind_of_.size(); }
@@ -128,12 +129,14 @@ class StageWork {
   void add_chunk(const PlanChoices& choices, ChunkWork chunk);
   void add_times(ChunkWork& chunk) const;
   void add_memory(const PlanChoices& choices, ChunkWork& chunk) const;
+  void add_away(ChunkWork& chunk, const BlockRun& run) const;
   void hold(std::size_t number, std::size_t stages, const PipelineItems& items);
   static void add_places(BoundBucket& bucket, const BlockWeight& weight, const ChunkWork& chunk,
                          std::int64_t repetition);
   std::vector<BoundBucket> cut(const ChunkWork& chunk, Bytes most, Bytes element) const;
 
   const BlockBounds &costs_, &others_;
+  const bool in_order_;
   std::vector<ChunkWork> kinds_;
   std::vector<std::size_t> kind_of_;  // each chunk
   std::vector<StageHolds> stages_;
