@@ -124,21 +124,22 @@ class OpenSets {
   // The next to look at of those that cost less than `enough`, which never grows. Those of which
   // less than `promising` is expected go before; none: nothing does.
   std::optional<Node> next(double enough, std::optional<double> promising) {
-    const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
-    const bool doubtful_first = turn && !promising && &queue_with_least() == &doubtful_.by_cost;
-    for (const bool doubtful : {doubtful_first, !doubtful_first}) {
-      if (doubtful && in_vain_ == kMostInVain) continue;
-      Group& group = doubtful ? doubtful_ : sure_;
-      if (!doubtful) let_wait(enough);
-      NodeQueue& queue = doubtful ? doubtful_.by_cost : next_sure(enough);
-      const NodeQueue::Entry* first = queue.top();
-      if (!first || first->number >= enough) continue;
-      auto open = doubtful || !promising ? nullptr : promising_of(*promising);
-      if (!open) open = queue.pop().open;
-      if (open->node.depth == Depth::Plan) ++group.plans;
-      return take(open);
+    let_wait(sure_.by_cost, enough);
+    let_wait(doubtful_.by_cost, enough);
+    const auto *sure = below(sure_.by_cost, enough), *doubtful = below(doubtful_.by_cost, enough);
+    if (in_vain_ == kMostInVain) doubtful = nullptr;
+    if (have_waited(enough, is_less(doubtful, sure) ? doubtful : sure)) {
+      return take_from(waiting_, sure_);
     }
-    return std::nullopt;
+    const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
+    if (doubtful && (!sure || (turn && !promising && is_less(doubtful, sure)))) {
+      return take_from(doubtful_.by_cost, doubtful_);
+    }
+    if (!sure) return std::nullopt;
+    const auto open = promising ? promising_of(*promising) : nullptr;
+    if (!open) return take_from(sure_.by_cost, sure_);
+    if (open->node.depth == Depth::Plan) ++sure_.plans;
+    return take(open);
   }
   // Of plans those that cost least, at most so many.
   std::vector<PlanChoices> next_plans(std::size_t most) const {
@@ -181,23 +182,31 @@ class OpenSets {
     return *least;
   }
   // Sets those plans aside that would be next and are not expected to fit.
-  void let_wait(double enough) {
-    NodeQueue& queue = sure_.by_cost;
+  void let_wait(NodeQueue& queue, double enough) {
     for (const auto* top = queue.top(); top && top->number < enough; top = queue.top()) {
       const Node& node = top->open->node;
       if (node.depth != Depth::Plan || expectation_.fits(node)) return;
       waiting_.push(queue.pop());
     }
   }
-  NodeQueue& next_sure(double enough) {
+  // The least; null: none costs less.
+  static const NodeQueue::Entry* below(NodeQueue& queue, double enough) {
+    const NodeQueue::Entry* top = queue.top();
+    return top && top->number < enough ? top : nullptr;
+  }
+  // Whether a plan that waits is next, where the least of the others is this.
+  bool have_waited(double enough, const NodeQueue::Entry* other) {
     constexpr double kLittle = 0.005;
     constexpr std::int64_t kManyMisfits = 8, kMostDoublings = 8;
-    const auto *waits = waiting_.top(), *other = sure_.by_cost.top();
+    const NodeQueue::Entry* waits = below(waiting_, enough);
     const std::int64_t doublings = std::min(misfits_ / kManyMisfits, kMostDoublings);
     const double more = 1 + kLittle * static_cast<double>(1 << doublings);
-    const bool waited =
-        waits && (!other || waits->number * more < other->number || other->number >= enough);
-    return waited ? waiting_ : sure_.by_cost;
+    return waits && (!other || waits->number * more < other->number);
+  }
+  Node take_from(NodeQueue& queue, Group& group) {
+    const auto open = queue.pop().open;
+    if (open->node.depth == Depth::Plan) ++group.plans;
+    return take(open);
   }
   Node take(const std::shared_ptr<OpenNode>& open) {
     open->taken = true;
@@ -223,7 +232,7 @@ class OpenSets {
 
   const Expectation& expectation_;
   Group sure_, doubtful_;
-  NodeQueue waiting_;         // of the sure ones, plans that are not expected to fit
+  NodeQueue waiting_;         // plans that are not expected to fit
   std::int64_t misfits_ = 0;  // of these, since one did
   NodeQueue by_expected_;     // sure ones
   std::size_t taken_ = 0;     // since that one was cleaned
