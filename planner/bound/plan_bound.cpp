@@ -288,11 +288,12 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
 
 PlanBound Bounds::of(const PlanChoices& choices) {
   StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
-  const Bytes bytes = play.bytes() + held_always(choices);
+  const auto [needed, stage] = play.fullest();
+  const Bytes bytes = needed + held_always(choices);
   // Nobody wants to know how fast it is.
   const bool is_too_large = room_ && bytes > *room_;
   return {is_too_large ? Seconds(0) : with_steps_between(play.step(), choices), bytes,
-          play.host_bytes()};
+          play.host_bytes(), stage};
 }
 
 Seconds Bounds::step_of(const PlanChoices& choices) {
@@ -320,7 +321,7 @@ Seconds Bounds::of_any_state(const PlanChoices& choices) {
 }
 
 Bytes Bounds::bytes_of(const PlanChoices& choices) {
-  return StagePlay(*this, choices, work_of(choices), LeftOpen::State).bytes() +
+  return StagePlay(*this, choices, work_of(choices), LeftOpen::State).fullest().bytes +
          held_always(choices);
 }
 

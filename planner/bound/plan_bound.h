@@ -28,6 +28,7 @@ struct PlanBound {
   Seconds step;
   Bytes bytes;       // on its fullest device
   Bytes host_bytes;  // on a host, of one device
+  std::size_t fullest_stage = 0;
 };
 
 // Sums in another order differ in their last digits.

@@ -70,8 +70,8 @@ void StagePlay::find_room() {
 
 // What is shared out is made whole for its kernels, which may take more than it saves. No more is
 // said than of plans that share less out: what shares most out stands for all of them.
-Bytes StagePlay::bytes() const {
-  Bytes most;
+StagePlay::Fullest StagePlay::fullest() const {
+  Fullest most;
   const bool routed = repeats_ > sharing_;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     std::optional<Bytes> least;
@@ -86,7 +86,7 @@ Bytes StagePlay::bytes() const {
       const Bytes bytes = state_bytes(stage, less, element_plan_, setting_) + passing;
       least = std::min(least.value_or(bytes), bytes);
     }
-    most = std::max(most, *least);
+    if (*least > most.bytes) most = {*least, s};
   }
   return most;
 }

@@ -41,7 +41,12 @@ class StagePlay {
   StageEnds ends();
   // What the lane between a device and its host has to do in a step, in the stage that does most.
   double copies_s();
-  Bytes bytes() const;
+  // Of the fullest device.
+  struct Fullest {
+    Bytes bytes;
+    std::size_t stage = 0;
+  };
+  Fullest fullest() const;
   Bytes host_bytes() const;
 
  private:

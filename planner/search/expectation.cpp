@@ -34,11 +34,16 @@ void Expectation::learn(Depth depth, double growth) {
 }
 
 void Expectation::learn(const Node& plan, const Report& report) {
-  constexpr double kWeight = 0.3, kBytesWeight = 0.7;
+  constexpr double kWeight = 0.3;
   PlanGrowth& growth = plan_growth_[kind_of(plan.choices)];
   growth.step += kWeight * (report.step / plan.bound.step - growth.step);
-  growth.bytes +=
-      kBytesWeight * (Report::needed(report.fullest()) / plan.bound.bytes - growth.bytes);
+  learn_needed(plan, Report::needed(report.fullest()));
+}
+
+void Expectation::learn_needed(const Node& plan, Bytes needed) {
+  constexpr double kWeight = 0.7;
+  PlanGrowth& growth = plan_growth_[kind_of(plan.choices)];
+  growth.bytes += kWeight * (needed / plan.bound.bytes - growth.bytes);
 }
 
 }  // namespace meshwright

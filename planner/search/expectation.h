@@ -18,8 +18,9 @@ class Expectation {
   bool fits(const Node& node) const;
   // By how much the least of a set's parts is above it.
   void learn(Depth depth, double growth);
-  // A plan that was simulated.
+  // A plan that was simulated; and what one needs.
   void learn(const Node& plan, const Report& report);
+  void learn_needed(const Node& plan, Bytes needed);
 
  private:
   struct PlanGrowth {

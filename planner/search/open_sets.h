@@ -142,16 +142,16 @@ class OpenSets {
     return take(open);
   }
   // Of plans those that cost least, at most so many.
-  std::vector<PlanChoices> next_plans(std::size_t most) const {
+  std::vector<Node> next_plans(std::size_t most) const {
     std::vector<NodeQueue::Entry> plans = sure_.by_cost.plans();
     std::ranges::move(doubtful_.by_cost.plans(), std::back_inserter(plans));
     std::ranges::move(waiting_.plans(), std::back_inserter(plans));
     std::ranges::sort(plans, [](const NodeQueue::Entry& a, const NodeQueue::Entry& b) {
       return NodeQueue::is_later(b, a);
     });
-    std::vector<PlanChoices> next;
+    std::vector<Node> next;
     for (std::size_t i = 0; i < std::min(most, plans.size()); ++i) {
-      next.push_back(plans[i].open->node.choices);
+      next.push_back(plans[i].open->node);
     }
     return next;
   }

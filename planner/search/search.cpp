@@ -19,6 +19,7 @@
 #include "planner/search/set_bounds.h"
 #include "planner/search/space.h"
 #include "planner/search/staged_sets.h"
+#include "simulator/lowering/lower.h"
 
 namespace meshwright {
 namespace {
@@ -249,11 +250,16 @@ class Search {
     Report report;
     std::int64_t tasks = 0;
   };
-  using Tried = std::variant<Simulated, Reasons>;
+  struct TooLarge {
+    Bytes needed;
+  };
+  using Tried = std::variant<Simulated, TooLarge, Reasons>;
 
-  Tried tried(const PlanChoices& choices) const {
+  Tried tried(const PlanChoices& choices, std::size_t fullest_stage) const {
     auto made = plan_of(choices, question_.batch, setting_);
     if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
+    const Bytes needed = needed_in(std::get<Plan>(made), fullest_stage);
+    if (needed > room()) return TooLarge{needed};
     Prediction prediction = predict(std::get<Plan>(made), setting_);
     std::int64_t tasks = 0;
     for (const Program& program : prediction.represented.programs) {
@@ -262,20 +268,29 @@ class Search {
     return Simulated{std::get<Plan>(std::move(made)), std::move(prediction.report), tasks};
   }
 
+  // One device of many is lowered in no time, and many plans need too much in any order.
+  Bytes needed_in(const Plan& plan, std::size_t stage) const {
+    if (plan.slots.size() == 1 || !setting_.memory.caching_allocator) return {};
+    const DeviceId device = plan.slots[stage].mesh.devices().front();
+    return least_needed(lower(setting_.model, plan, device), overheads_of(plan, setting_));
+  }
+
   // Other threads try what is next meanwhile. What is never asked for is never looked at.
   Tried simulated(const Node& node) {
     const auto known = ahead_.extract(to_text(node.choices));
     if (!known.empty()) return std::move(known.mapped());
-    std::vector<PlanChoices> plans = {node.choices};
+    std::vector<Node> plans = {node};
     if (crew_.size() > 1) {
-      for (PlanChoices& next : open_.next_plans(crew_.size() - 1)) {
-        if (!ahead_.contains(to_text(next))) plans.push_back(std::move(next));
+      for (Node& next : open_.next_plans(crew_.size() - 1)) {
+        if (!ahead_.contains(to_text(next.choices))) plans.push_back(std::move(next));
       }
     }
     std::vector<Tried> all(plans.size());
-    crew_.each(plans.size(), [&](std::size_t, std::size_t i) { all[i] = tried(plans[i]); });
+    crew_.each(plans.size(), [&](std::size_t, std::size_t i) {
+      all[i] = tried(plans[i].choices, plans[i].bound.fullest_stage);
+    });
     for (std::size_t i = 1; i < all.size(); ++i) {
-      ahead_.emplace(to_text(plans[i]), std::move(all[i]));
+      ahead_.emplace(to_text(plans[i].choices), std::move(all[i]));
     }
     return std::move(all.front());
   }
@@ -287,6 +302,7 @@ class Search {
       if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused);
     }
+    if (const auto* large = std::get_if<TooLarge>(&made)) return drop_large(node, large->needed);
     auto& [plan, report, tasks] = std::get<Simulated>(made);
     tasks_ += tasks;
     const Fit fit = fit_within(report, question_.max_memory);
@@ -314,6 +330,13 @@ class Search {
     }
     result_.plans.push_back({node.choices, std::move(plan), std::move(report), node.bound.step});
     rank_plans();
+  }
+
+  void drop_large(Node node, Bytes needed) {
+    if (!expectation_.fits(node)) open_.note_unexpected(node, false);
+    expectation_.learn_needed(node, needed);
+    node.bound.bytes = needed;
+    drop(node, Fate::PrunedByMemory);
   }
 
   // Ties: fewer devices, less memory, text.

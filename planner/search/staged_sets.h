@@ -35,9 +35,9 @@ class StagedSets {
     return mixed_.next(enough, std::nullopt);
   }
   // Of plans those that cost least, at most so many.
-  std::vector<PlanChoices> next_plans(std::size_t most) const {
-    std::vector<PlanChoices> plans = alike_.next_plans(most);
-    for (PlanChoices& plan : mixed_.next_plans(most - plans.size())) {
+  std::vector<Node> next_plans(std::size_t most) const {
+    std::vector<Node> plans = alike_.next_plans(most);
+    for (Node& plan : mixed_.next_plans(most - plans.size())) {
       plans.push_back(std::move(plan));
     }
     return plans;

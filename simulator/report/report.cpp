@@ -114,6 +114,17 @@ void add_memory(DeviceReport& report, const Program& program, const DeviceTimeli
   report.host_peak = timeline.host_peak;
 }
 
+}  // namespace
+
+Bytes least_needed(const Program& program, const Overheads& overheads) {
+  if (!overheads.caching_allocator) return {};
+  const Bytes cast = overheads.cast_weights ? kept_weights(program) : Bytes();
+  return reserved_bytes(program) - cast + overheads.transfer_buffers + overheads.context +
+         overheads.communicator * communicator_count(program);
+}
+
+namespace {
+
 DeviceReport device_report(const Program& program, const DeviceTimeline& timeline, Seconds step,
                            const Cluster& cluster, const Overheads& overheads) {
   DeviceReport report{.device = program.device,

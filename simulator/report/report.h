@@ -103,6 +103,10 @@ struct Report {
   }
 };
 
+// What a device needs at least, whenever its tasks run: an allocator takes memory in their order.
+// Without one nothing is said.
+Bytes least_needed(const Program& program, const Overheads& overheads);
+
 // Whether it fits devices that have no more than `limit`; none: what they have.
 Fit fit_within(const Report& report, std::optional<Bytes> limit = {});
 
