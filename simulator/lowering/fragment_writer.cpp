@@ -43,6 +43,11 @@ Fragment FragmentWriter::write() {
 }
 
 void FragmentWriter::place_gathers(std::vector<FragmentTask>& tasks) const {
+  const auto gathers = [](const FragmentTask& task) {
+    const auto* transfer = std::get_if<Transfer>(&task.work);
+    return transfer && transfer->purpose == Purpose::Weights;
+  };
+  if (std::ranges::none_of(tasks, gathers)) return;
   std::vector<FragmentTask> placed;
   placed.reserve(tasks.size());
   std::size_t before = 0;  // the latest product of the layer, or all of it
@@ -52,9 +57,8 @@ void FragmentWriter::place_gathers(std::vector<FragmentTask>& tasks) const {
     const std::uint32_t own = planned_.repetition[std::min(task.op, range_.end_op - 1)];
     if (layer != own) before = placed.size();
     layer = own;
-    const auto* transfer = std::get_if<Transfer>(&task.work);
     const auto* kernel = std::get_if<Kernel>(&task.work);
-    if (transfer && transfer->purpose == Purpose::Weights) {
+    if (gathers(task)) {
       task.waits_for_compute = true;
       placed.insert(placed.begin() + static_cast<std::ptrdiff_t>(before++), std::move(task));
       continue;
