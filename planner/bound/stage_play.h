@@ -59,9 +59,11 @@ class StagePlay {
   // What the lanes between replicas have to do in a step, and what it takes of ways out.
   struct ReplicaLoad {
     double lanes[2] = {};
-    double sums[2] = {};  // of these, and gathers of backwards: after the first that sums
-    double shares = 0;    // between those that have the same share of the state
+    double shares = 0;  // between those that have the same share of the state
     PortLoad ports = {};
+    // Of these what comes after the first backward that sums: sums, and gathers of backwards.
+    double sums[2] = {};
+    PortLoad sum_ports = {};
 
     double busier() const { return std::max(lanes[0], lanes[1]); }
     void add(const ReplicaLoad& other) {
@@ -71,6 +73,7 @@ class StagePlay {
       }
       shares += other.shares;
       ports.add(other.ports);
+      sum_ports.add(other.sum_ports);
     }
   };
   // Of a kind of chunk in a stage, or in all where their devices transfer alike.
@@ -82,6 +85,7 @@ class StagePlay {
     // By lane: of these gathers, of the kernels that may use what the last of them brings in the
     // forward, of the sums of all gradients, and of the longest of these.
     double gather_lanes[2] = {}, left_s[2] = {}, sum_lanes[2] = {}, longest_sum[2] = {};
+    double shares = 0, longest_share = 0;  // of sums among those that have the same share
     ReplicaLoad step = {};  // of all buckets
     // Buckets in the order in which their gradients are complete; and where every entry gathers, in
     // that of their first use, forward and backward.

@@ -59,6 +59,8 @@ const StagePlay::ChunkPrices& StagePlay::prices_of(std::size_t number, std::size
     prices.sum_lanes[bucket.routed] += price.sum.seconds;
     double& longest = prices.longest_sum[bucket.routed];
     longest = std::max(longest, price.sum.seconds);
+    prices.shares += price.shares.seconds;
+    prices.longest_share = std::max(prices.longest_share, price.shares.seconds);
     // An embedding is not read in the backward.
     if (!bucket.of_layers) continue;
     const double gather = price.gather.seconds;
@@ -198,6 +200,9 @@ StagePlay::ReplicaLoad StagePlay::load_of(const BucketPrice& price, const BoundB
   load.lanes[bucket.routed] = sums * price.sum.seconds + gathers * price.gather.seconds;
   const double back = gathers_again() && bucket.of_layers ? static_cast<double>(microbatches_) : 0;
   load.sums[bucket.routed] = sums * price.sum.seconds + back * price.gather.seconds;
+  load.sum_ports.add(price.sum.ports, sums);
+  load.sum_ports.add(price.shares.ports, sums);
+  load.sum_ports.add(price.gather.ports, back);
   load.shares = sums * price.shares.seconds;
   load.ports.add(price.sum.ports, sums);
   load.ports.add(price.shares.ports, sums);
@@ -213,6 +218,8 @@ void StagePlay::add_replicas() {
     }
     for (std::size_t c = s; c < work_.chunk_count(); c += stages_.size()) {
       load.add(prices_of(s, c).step);
+      if (choices_.zero < 2) continue;
+      load.sum_ports.add(work_.chunk(c).backward_ports, static_cast<double>(microbatches_));
     }
   }
 }
@@ -233,7 +240,8 @@ double StagePlay::lanes_s() {
 // When all is summed, of stages that come to their first backwards at these moments: no sum begins
 // before one that completes gradients.
 double StagePlay::summed_s(const ReplicaLoad& load, double backward, double last_backward) const {
-  return (choices_.zero >= 2 ? backward : last_backward) + std::max(load.sums[0], load.sums[1]);
+  return (choices_.zero >= 2 ? backward : last_backward) +
+         std::max({load.sums[0], load.sums[1], load.shares, load.sum_ports.most()});
 }
 
 double StagePlay::sums_s() {
@@ -249,12 +257,11 @@ double StagePlay::sums_s() {
 // What an entry gathers lies between its ends, and so does what a backward sums, but for the last
 // of it, which is added in the next one.
 double StagePlay::entry_lanes_s(const ChunkPrices& prices, bool forward) const {
-  double longest = 0;
+  const bool sums = !forward && choices_.zero >= 2 && choices_.overlap;
+  double longest = sums ? prices.shares - prices.longest_share : 0;
   for (const std::size_t lane : {0, 1}) {
     double seconds = gathers_again() ? prices.gather_lanes[lane] : 0;
-    if (!forward && choices_.zero >= 2 && choices_.overlap) {
-      seconds += prices.sum_lanes[lane] - prices.longest_sum[lane];
-    }
+    if (sums) seconds += prices.sum_lanes[lane] - prices.longest_sum[lane];
     longest = std::max(longest, seconds);
   }
   return longest;

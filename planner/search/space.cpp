@@ -272,12 +272,13 @@ std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
 }
 
 // Among all replicas, among those of a node, or of eight: with more, sums take hardly less than
-// with all. In one node nothing is gained. ZeRO-2 and 3 do so for every micro-batch, and bounds say
-// too little of it to leave them at once.
+// with all. In one node nothing is gained. ZeRO-2 sums for every micro-batch and needs more memory
+// than ZeRO-3.
 std::vector<PlanChoices> SearchSpace::shards(const PlanChoices& state) const {
   std::vector<PlanChoices> all = {state};
   all.back().shard = base_.shard;
-  if (state.zero != 1 || state.place.empty() || replicas_sharing_experts(state) > 1) return all;
+  const bool shares = state.zero == 1 || state.zero == 3;
+  if (!shares || state.place.empty() || replicas_sharing_experts(state) > 1) return all;
   const std::int64_t node = replicas_in_node(state);
   for (const std::int64_t shard : {node, 8 * node}) {
     if (shard == 1 || shard >= state.dp || state.dp % shard != 0) continue;
@@ -352,7 +353,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   if (kept_.sets.size() > 0) kept.push_back("the first layers of chunks as the next of these");
   add("recompute", std::move(kept));
   add("zero", {"0", "1", "2", "3"});
-  add("shard", {"all replicas", "with zero=1 those of a node, of eight nodes"});
+  add("shard", {"all replicas", "with zero=1 and 3 those of a node, of eight nodes"});
   std::vector<std::string> buckets;
   // As the short form has them.
   for (const Bytes bucket : kBuckets) buckets.push_back(fmt::format("{} MiB", bucket / 1_MiB));
