@@ -93,14 +93,19 @@ double Bounds::kernel_s(const Kernel& kernel) const {
          speed_of(setting_.cluster, device);
 }
 
-// Where the devices that have a share of the experts are not all alike, nothing is said.
+// Where the devices that have a share of the experts are not all alike, nothing is said. Each
+// replica has one of them, or where devices share no expert's products out all of its own.
 double Bounds::exchange_s(Transfer transfer, const PlanChoices& choices) const {
   const std::int64_t sharing = replicas_sharing_experts(choices);
   if (!transfer_alike(choices) || choices.cp > 1) return 0;
-  if (static_cast<std::int64_t>(transfer.group.size()) != sharing) return 0;
+  const bool whole = expert_tensor_degree(choices) == 1 && choices.ep % choices.tp == 0;
+  const std::int64_t own = whole ? choices.tp : 1;
+  if (static_cast<std::int64_t>(transfer.group.size()) != own * sharing) return 0;
   const std::int64_t in_node = choices.place.empty() ? sharing : repeats_in_node(choices);
   if (in_node % sharing != 0 && sharing % in_node != 0) return 0;
-  const ReplicaGroup group{sharing, std::min(in_node, sharing)};
+  const std::int64_t own_in_node =
+      choices.place.empty() || !whole ? own : key_of(choices).tp_inside;
+  const ReplicaGroup group{own * sharing, own_in_node * std::min(in_node, sharing)};
   if (!has_room_for(group)) return 0;
   transfer.group = devices_of(group);
   return setting_.costs->transfer(transfer, batch_.precision).time.value();

@@ -32,6 +32,12 @@ Bounds::LoweredKey Bounds::any_place_key(const PlanChoices& choices) {
   return key;
 }
 
+Bounds::SampleSeconds Bounds::lesser(const SampleSeconds& a, const SampleSeconds& b) {
+  // Nothing: it cannot be lowered.
+  if (a.all == 0 || b.all == 0) return a.all == 0 ? b : a;
+  return {std::min(a.all, b.all), std::min(a.layer, b.layer), std::min(a.largest, b.largest)};
+}
+
 const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& choices,
                                             std::int64_t microbatch) {
   const auto [entry, added] = known.try_emplace(microbatch);
@@ -51,14 +57,11 @@ const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& c
   // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
   if (choices.tp == 1) return least;
   any_place.sequence_parallel = true;
-  const SampleSeconds cut = plain_sample(any_place, microbatch);
-  // Nothing: it cannot be lowered.
-  if (least.all == 0 || cut.all == 0) {
-    if (least.all == 0) least = cut;
-    return least;
-  }
-  least = {std::min(least.all, cut.all), std::min(least.layer, cut.layer),
-           std::min(least.largest, cut.largest)};
+  least = lesser(least, plain_sample(any_place, microbatch));
+  // And those of experts are whole where each device has its own tokens for them.
+  if (weights_.routed == 0 || choices.etp) return least;
+  any_place.etp = 1;
+  least = lesser(least, plain_sample(any_place, microbatch));
   return least;
 }
 

@@ -177,6 +177,7 @@ class Bounds {
   SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
   // With this place, and experts shared out in this way.
   const SampleSeconds& divided_sample(const PlanChoices& choices);
+  static SampleSeconds lesser(const SampleSeconds& a, const SampleSeconds& b);
   SampleSeconds sample_of(const std::vector<double>& blocks, std::int64_t microbatch) const;
   Seconds with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const;
   // Of the stages that have most layers the last one, whatever the layers of each.

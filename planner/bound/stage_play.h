@@ -86,7 +86,7 @@ class StagePlay {
     // forward, of the sums of all gradients, and of the longest of these.
     double gather_lanes[2] = {}, left_s[2] = {}, sum_lanes[2] = {}, longest_sum[2] = {};
     double shares = 0, longest_share = 0;  // of sums among those that have the same share
-    ReplicaLoad step = {};  // of all buckets
+    ReplicaLoad step = {};                 // of all buckets
     // Buckets in the order in which their gradients are complete; and where every entry gathers, in
     // that of their first use, forward and backward.
     std::vector<std::size_t> completed, used[2];
@@ -223,7 +223,8 @@ class StagePlay {
     return routed ? repeats_ / sharing_ : state_owners(choices_);
   }
   // Whether several replicas are known to have the same weights, of experts or of all else: which
-  // parts of a sequence share experts out is not looked at, nor how some replicas share their state.
+  // parts of a sequence share experts out is not looked at, nor how some replicas share their
+  // state.
   bool is_shared(bool routed) const {
     return routed ? choices_.cp == 1 && !choices_.shard && repeats_ > sharing_ : repeats_ > 1;
   }

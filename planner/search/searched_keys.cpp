@@ -15,6 +15,7 @@ constexpr SearchedKey kSearchedKeys[] = {
        to.depth = from.depth;
      }},
     {"ep", [](PlanChoices& to, const PlanChoices& from) { to.ep = from.ep; }},
+    {"etp", [](PlanChoices& to, const PlanChoices& from) { to.etp = from.etp; }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},
     {"cp", [](PlanChoices& to, const PlanChoices& from) { to.cp = from.cp; }},
     {"context",

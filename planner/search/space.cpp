@@ -338,7 +338,10 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   std::vector<std::string> forms = {"1d"};
   if (experts_ <= 1) forms.push_back("2d and 3d with zero=0 and 1");
   add("tensor", std::move(forms));
-  if (experts_ > 1) add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
+  if (experts_ > 1) {
+    add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
+    add("etp", {"tp", "1 where the sequence is cut and ep is a multiple of tp"});
+  }
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
   add("cp", {fmt::format("divisors of the sequence that leave {} tokens", kFewestTokens)});
   add("context", {"ring", "ulysses", "a ring of nodes, within nodes by heads or in a ring"});

@@ -68,7 +68,8 @@ class SearchSpace {
   // Every way to lay the tensor devices out.
   std::vector<PlanChoices> tensors(const std::vector<PlanChoices>& degrees) const;
   bool is_possible(const PlanChoices& tensor) const;
-  // Every way to share experts out.
+  // Every way to share an expert's products out, and experts.
+  std::vector<PlanChoices> expert_products(const PlanChoices& divided) const;
   std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
   // Every way to share the state out.
   std::vector<PlanChoices> shards(const PlanChoices& state) const;

@@ -214,9 +214,21 @@ std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) cons
     for (PlanChoices& one : allowed(
              "sequence_parallel",
              each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
-      for (PlanChoices& shared : expert_degrees(one)) all.push_back(std::move(shared));
+      for (const PlanChoices& products : allowed("etp", expert_products(one))) {
+        for (PlanChoices& shared : expert_degrees(products)) all.push_back(std::move(shared));
+      }
     }
   }
+  return all;
+}
+
+// Devices of tp share each expert's products out; or none of them does: then they have tokens and
+// experts of their own.
+std::vector<PlanChoices> SearchSpace::expert_products(const PlanChoices& divided) const {
+  std::vector<PlanChoices> all = {divided};
+  if (experts_ % divided.tp != 0 || divided.tp == 1 || !divided.sequence_parallel) return all;
+  all.push_back(divided);
+  all.back().etp = 1;
   return all;
 }
 
@@ -233,6 +245,8 @@ std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided)
     const std::int64_t sharing = replicas_sharing_experts(one);
     const std::int64_t share = inside == divided.place.end() ? 1 : inside->count;
     const bool fits = share % sharing == 0 || sharing % share == 0;
+    const bool alone = one.etp == 1 && one.ep % one.tp != 0 && !is_pinned("etp");
+    if (alone) return true;
     return one.ep > 1 && (!fits || nesting_problem(one, setting_.model));
   });
   return allowed("ep", degrees);

@@ -42,8 +42,9 @@ void draw_shard(RandomChoices& random, PlanChoices& choices) {
 // Of forms that are searched only where they are pinned bounds say less.
 bool is_searched(const PlanChoices& choices, bool experts) {
   const bool line = choices.tensor == TensorForm::OneD;
-  if (choices.shard && (choices.zero != 1 || !line || experts)) return false;
-  if (choices.etp || (experts && choices.cp > 1)) return false;
+  if (choices.shard && (choices.zero == 2 || !line || experts)) return false;
+  if (experts && choices.cp > 1) return false;
+  if (choices.etp && choices.ep % choices.tp != 0) return false;
   return (line || choices.zero < 2) && choices.context != Context::RingSelfAttention;
 }
 
