@@ -74,6 +74,11 @@ bool in_space(const SearchSpace& space, const SearchedKey& key, const PlanChoice
                                [&](const PlanChoices& one) { return is_same(key, one, wanted); });
   };
   if (key.name == "zero") return decided(space.zeros(wanted));
+  if (key.name == "shard") {
+    PlanChoices placed = wanted;  // as many share the state out as a node has
+    placed.place = {{"dp", wanted.shard.value_or(wanted.dp)}};
+    return decided(space.zeros(placed));
+  }
   if (key.name == "schedule" || key.name == "virtual_stages")
     return decided(space.schedules(wanted));
   if (key.name == "recompute") return decided(space.recomputes(wanted));

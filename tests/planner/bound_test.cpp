@@ -96,7 +96,8 @@ TEST_CASE("no plan is faster or smaller than its bound") {
                             .precision = precision};
     const auto made = plan_of(choices, batch, setting);
     if (!std::holds_alternative<Plan>(made)) continue;
-    const Report report = predict(std::get<Plan>(made), setting).report;
+    const Prediction prediction = predict(std::get<Plan>(made), setting);
+    const Report& report = prediction.report;
     Bounds bounds(batch, setting);
     REQUIRE(std::holds_alternative<BlockBounds>(bounds.blocks(choices)));
     const PlanBound bound = bounds.of(choices), any = bounds.of_any(choices);
@@ -108,6 +109,11 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     }
     const Bytes needed = Report::needed(report.fullest());
     memory.push_back(bound.bytes / needed);
+    const Overheads overheads = overheads_of(std::get<Plan>(made), setting);
+    for (std::size_t p = 0; p < report.devices.size(); ++p) {
+      const Program& program = prediction.represented.programs[p];
+      CHECK(least_needed(program, overheads) <= Report::needed(report.devices[p]));
+    }
     if (std::getenv("MESHWRIGHT_BOUND_LIST")) {
       fmt::print("{} {:.5f} {:.4f} {} {} {} b{} s{} {}\n", seed, tightness.back(), memory.back(),
                  drawn.model, drawn.cluster, drawn.software, batch.global_batch, batch.sequence,
