@@ -42,14 +42,6 @@ function(add_module name)
                                 PRIVATE ${ARG_PRIVATE_DEPENDS})
 endfunction()
 
-# allocate_fast(name): for programs that search. Sanitizers watch their own memory.
-function(allocate_fast name)
-  if(NOT MESHWRIGHT_SANITIZE)
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocator.cpp)
-    target_link_libraries(${name} PRIVATE mimalloc)
-  endif()
-endfunction()
-
 # watch_module_test(name MODULE): compiles the test and, once more and for it alone, the module with
 # the sanitizers of MESHWRIGHT_SANITIZE_READERS. What reads files is watched for a fraction of what
 # watching everything takes, and programs stay as users have them.

@@ -43,7 +43,6 @@ const std::vector<LibraryRule> kLibraries = {
     {"pugixml", {"pugi"}, {"import/input/xml_input.cpp"}},
     {"toml11", {"toml"}, {"import/plan/toml_settings.cpp"}},
     {"yaml-cpp", {"yaml-cpp/"}, {"import/plan/yaml_settings.cpp"}},
-    {"mimalloc", {"mimalloc"}, {"cli/allocator.cpp"}},
     {"CUDA", {"cuda", "cublas", "cudnn", "nccl"}, {"executor/cuda/", "standin/"}},
     {"MPI", {"mpi.h"}, {"executor/mpi/"}},
 };
