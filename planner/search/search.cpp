@@ -258,21 +258,28 @@ class Search {
   Tried tried(const PlanChoices& choices, std::size_t fullest_stage) const {
     auto made = plan_of(choices, question_.batch, setting_);
     if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
-    const Bytes needed = needed_in(std::get<Plan>(made), fullest_stage);
-    if (needed > room()) return TooLarge{needed};
-    Prediction prediction = predict(std::get<Plan>(made), setting_);
+    const Plan& plan = std::get<Plan>(made);
+    const bool stages = plan.slots.size() > 1;
+    if (stages) {
+      const DeviceId device = plan.slots[fullest_stage].mesh.devices().front();
+      const Bytes needed = needed_by(lower(setting_.model, plan, device), plan);
+      if (needed > room()) return TooLarge{needed};
+    }
+    const Represented represented = represent(setting_.model, plan, setting_.cluster);
     std::int64_t tasks = 0;
-    for (const Program& program : prediction.represented.programs) {
+    for (const Program& program : represented.programs) {
+      const Bytes needed = stages ? Bytes() : needed_by(program, plan);
+      if (needed > room()) return TooLarge{needed};
       tasks += static_cast<std::int64_t>(program.tasks.size());
     }
-    return Simulated{std::get<Plan>(std::move(made)), std::move(prediction.report), tasks};
+    Report report = play(represented, plan, setting_).report;
+    return Simulated{std::get<Plan>(std::move(made)), std::move(report), tasks};
   }
 
-  // One device of many is lowered in no time, and many plans need too much in any order.
-  Bytes needed_in(const Plan& plan, std::size_t stage) const {
-    if (plan.slots.size() == 1 || !setting_.memory.caching_allocator) return {};
-    const DeviceId device = plan.slots[stage].mesh.devices().front();
-    return least_needed(lower(setting_.model, plan, device), overheads_of(plan, setting_));
+  // Many plans need too much in any order: no need to play them, and of many stages only one needs
+  // to be lowered.
+  Bytes needed_by(const Program& program, const Plan& plan) const {
+    return least_needed(program, overheads_of(plan, setting_));
   }
 
   // Other threads try what is next meanwhile. What is never asked for is never looked at.
