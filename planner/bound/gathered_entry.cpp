@@ -26,12 +26,10 @@ StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
 LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
   for (std::int64_t i = 0; i < play_.choices_.prefetch; ++i) gather_next(state[kCompute]);
   state = play_blocks(
-      state, item_.last, [&] { return uses_weights() || completes_gradients(); },
+      state, item_.last, [&] { return uses_next(kLastStep) || completes_next(kLastStep); },
       [&](std::uint16_t step, double came) { return wait_for_weights(step, came); },
       [&](std::uint16_t step, double ended, double& came, const BlockBound& block,
-          const LaneTimes& before) {
-        if (!item_.forward) complete_gradients(step, ended, came, block, before);
-      });
+          const LaneTimes& before) { complete_gradients(step, ended, came, block, before); });
   for (const Complete& complete : waiting_) {
     sum(complete, state[kCompute]);
     add_summed(state[kCompute]);
@@ -40,15 +38,13 @@ LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
   return state;
 }
 
-// In the block at hand, for the first time.
-bool StagePlay::GatheredEntry::uses_weights() const {
-  return uses_ < used_.size() &&
-         is_passed(*bucket(used_[uses_]).uses[back_], repetition_, kLastStep);
+bool StagePlay::GatheredEntry::uses_next(std::uint16_t step) const {
+  return uses_ < used_.size() && is_passed(*bucket(used_[uses_]).uses[back_], repetition_, step);
 }
 
-bool StagePlay::GatheredEntry::completes_gradients() const {
+bool StagePlay::GatheredEntry::completes_next(std::uint16_t step) const {
   return !item_.forward && completes_ < prices_.completed.size() &&
-         is_passed(bucket(prices_.completed[completes_]).completes, repetition_, kLastStep);
+         is_passed(bucket(prices_.completed[completes_]).completes, repetition_, step);
 }
 
 // Returns when it is over.
@@ -71,8 +67,7 @@ void StagePlay::GatheredEntry::gather_next(double came) {
 // When those are there that a step is the first to use.
 double StagePlay::GatheredEntry::wait_for_weights(std::uint16_t step, double came) {
   double there = kNever;
-  for (; uses_ < used_.size(); ++uses_) {
-    if (!is_passed(*bucket(used_[uses_]).uses[back_], repetition_, step)) break;
+  for (; uses_next(step); ++uses_) {
     gather_next(came);
     there = std::max(there, gathered_[uses_]);
   }
@@ -82,10 +77,9 @@ double StagePlay::GatheredEntry::wait_for_weights(std::uint16_t step, double cam
 void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double ended, double& came,
                                                   const BlockBound& block,
                                                   const LaneTimes& before) {
-  for (; completes_ < prices_.completed.size(); ++completes_) {
+  for (; completes_next(step); ++completes_) {
     const std::size_t number = prices_.completed[completes_];
     const BoundBucket& own = bucket(number);
-    if (!is_passed(own.completes, repetition_, step)) break;
     if (!play_.is_shared(own.routed)) continue;
     const Sync sync = sync_of(own, prices_.buckets[number], ended, block, before);
     if (item_.last) stage_.syncs.push_back(sync);

@@ -26,8 +26,10 @@ class StagePlay::GatheredEntry : StagePlay::SteppedEntry {
   };
 
   const BoundBucket& bucket(std::size_t number) const { return buckets_[number]; }
-  bool uses_weights() const;
-  bool completes_gradients() const;
+  // Whether the next bucket is first used, or complete, at a step of the block at hand or before
+  // it.
+  bool uses_next(std::uint16_t step) const;
+  bool completes_next(std::uint16_t step) const;
   double transfer(std::size_t bucket, double ready, const TransferLoad& load);
   void gather_next(double came);
   double wait_for_weights(std::uint16_t step, double came);

@@ -14,22 +14,20 @@ StagePlay::SlowedEntry::SlowedEntry(StagePlay& play, std::size_t number, const P
 
 LaneTimes StagePlay::SlowedEntry::run(const LaneTimes& state) {
   return play_blocks(
-      state, sums_ && item_.last,
-      [&] { return sums_ && next_ < buckets_->size() && is_next_complete(kLastStep); },
+      state, sums_ && item_.last, [&] { return completes_next(kLastStep); },
       [](std::uint16_t, double) { return kNever; },
       [&](std::uint16_t step, double ended, double& came, const BlockBound& block,
-          const LaneTimes& before) {
-        if (sums_) complete_until(step, ended, came, block, before);
-      });
+          const LaneTimes& before) { complete_until(step, ended, came, block, before); });
 }
 
-bool StagePlay::SlowedEntry::is_next_complete(std::uint16_t step) const {
-  return is_passed((*buckets_)[prices_->completed[next_]].completes, repetition_, step);
+bool StagePlay::SlowedEntry::completes_next(std::uint16_t step) const {
+  return sums_ && next_ < buckets_->size() &&
+         is_passed((*buckets_)[prices_->completed[next_]].completes, repetition_, step);
 }
 
 void StagePlay::SlowedEntry::complete_until(std::uint16_t step, double ended, double& came,
                                             const BlockBound& block, const LaneTimes& before) {
-  for (; next_ < buckets_->size() && is_next_complete(step); ++next_) {
+  for (; completes_next(step); ++next_) {
     complete(prices_->completed[next_], ended, came, block, before);
   }
 }

@@ -24,8 +24,8 @@ class StagePlay::SlowedEntry : StagePlay::SteppedEntry {
                       const LaneTimes& before);
   void complete(std::size_t number, double ended, double& came, const BlockBound& block,
                 const LaneTimes& before);
-  // The next one, at a step of the block at hand or before it.
-  bool is_next_complete(std::uint16_t step) const;
+  // Whether the next bucket is complete at a step of the block at hand or before it.
+  bool completes_next(std::uint16_t step) const;
   void sum(const Sync& sync);
   void add_scattered(const Sync& sync, double& came);
 

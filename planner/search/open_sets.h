@@ -129,17 +129,15 @@ class OpenSets {
     const auto *sure = below(sure_.by_cost, enough), *doubtful = below(doubtful_.by_cost, enough);
     if (in_vain_ == kMostInVain) doubtful = nullptr;
     if (have_waited(enough, is_less(doubtful, sure) ? doubtful : sure)) {
-      return take_from(waiting_, sure_);
+      return look_at(waiting_.pop().open, sure_);
     }
     const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
     if (doubtful && (!sure || (turn && !promising && is_less(doubtful, sure)))) {
-      return take_from(doubtful_.by_cost, doubtful_);
+      return look_at(doubtful_.by_cost.pop().open, doubtful_);
     }
     if (!sure) return std::nullopt;
     const auto open = promising ? promising_of(*promising) : nullptr;
-    if (!open) return take_from(sure_.by_cost, sure_);
-    if (open->node.depth == Depth::Plan) ++sure_.plans;
-    return take(open);
+    return look_at(open ? open : sure_.by_cost.pop().open, sure_);
   }
   // Of plans those that cost least, at most so many.
   std::vector<Node> next_plans(std::size_t most) const {
@@ -203,8 +201,7 @@ class OpenSets {
     const double more = 1 + kLittle * static_cast<double>(1 << doublings);
     return waits && (!other || waits->number * more < other->number);
   }
-  Node take_from(NodeQueue& queue, Group& group) {
-    const auto open = queue.pop().open;
+  Node look_at(const std::shared_ptr<OpenNode>& open, Group& group) {
     if (open->node.depth == Depth::Plan) ++group.plans;
     return take(open);
   }

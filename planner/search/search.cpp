@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,7 +18,7 @@
 #include "planner/search/set_bounds.h"
 #include "planner/search/space.h"
 #include "planner/search/staged_sets.h"
-#include "simulator/lowering/lower.h"
+#include "planner/search/tried_plan.h"
 
 namespace meshwright {
 namespace {
@@ -127,23 +126,17 @@ class Search {
   // With the best bucket, whatever is kept. It takes long: only sets that are next are asked, and
   // of their buckets those that may be better than the one with the least bound.
   Seconds of_state(const PlanChoices& choices) {
-    std::vector<std::pair<Seconds, PlanChoices>> left;
-    for (PlanChoices& one : sets_.front().buckets_of(choices)) {
-      const Seconds least = bounds().least_step_of(one);
-      left.emplace_back(least, std::move(one));
-    }
-    if (left.empty()) return Seconds(0);
-    const auto first =
-        std::ranges::min_element(left, {}, [](const auto& one) { return one.first; });
-    const Seconds best = bounds().step_of(first->second);
-    left.erase(first);
-    std::erase_if(left, [&](const auto& one) { return one.first >= best; });
-    std::vector<Seconds> steps(left.size(), best);
-    crew_.each(left.size(), [&](std::size_t thread, std::size_t i) {
-      steps[i] = sets_[thread].bounds().step_of(left[i].second);
+    std::vector<BoundedPlan> plans = sets_.front().bounded_buckets(choices);
+    if (plans.empty()) return Seconds(0);
+    const Seconds first = bounds().step_of(plans.front().choices);
+    plans.erase(plans.begin());
+    std::erase_if(plans, [&](const BoundedPlan& plan) { return plan.least >= first; });
+    std::vector<Seconds> steps(plans.size());
+    crew_.each(plans.size(), [&](std::size_t thread, std::size_t i) {
+      steps[i] = sets_[thread].bounds().step_of(plans[i].choices);
     });
-    return std::accumulate(steps.begin(), steps.end(), best,
-                           [](Seconds a, Seconds b) { return std::min(a, b); });
+    steps.push_back(first);
+    return std::ranges::min(steps);
   }
 
   // What it costs at least. None: it cannot be planned or does not fit.
@@ -245,45 +238,8 @@ class Search {
     result_.nearest = Nearest{choices, needed, capacity_};
   }
 
-  struct Simulated {
-    Plan plan;
-    Report report;
-    std::int64_t tasks = 0;
-  };
-  struct TooLarge {
-    Bytes needed;
-  };
-  using Tried = std::variant<Simulated, TooLarge, Reasons>;
-
-  Tried tried(const PlanChoices& choices, std::size_t fullest_stage) const {
-    auto made = plan_of(choices, question_.batch, setting_);
-    if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
-    const Plan& plan = std::get<Plan>(made);
-    const bool stages = plan.slots.size() > 1;
-    if (stages) {
-      const DeviceId device = plan.slots[fullest_stage].mesh.devices().front();
-      const Bytes needed = needed_by(lower(setting_.model, plan, device), plan);
-      if (needed > room()) return TooLarge{needed};
-    }
-    const Represented represented = represent(setting_.model, plan, setting_.cluster);
-    std::int64_t tasks = 0;
-    for (const Program& program : represented.programs) {
-      const Bytes needed = stages ? Bytes() : needed_by(program, plan);
-      if (needed > room()) return TooLarge{needed};
-      tasks += static_cast<std::int64_t>(program.tasks.size());
-    }
-    Report report = play(represented, plan, setting_).report;
-    return Simulated{std::get<Plan>(std::move(made)), std::move(report), tasks};
-  }
-
-  // Many plans need too much in any order: no need to play them, and of many stages only one needs
-  // to be lowered.
-  Bytes needed_by(const Program& program, const Plan& plan) const {
-    return least_needed(program, overheads_of(plan, setting_));
-  }
-
   // Other threads try what is next meanwhile. What is never asked for is never looked at.
-  Tried simulated(const Node& node) {
+  TriedPlan tried(const Node& node) {
     const auto known = ahead_.extract(to_text(node.choices));
     if (!known.empty()) return std::move(known.mapped());
     std::vector<Node> plans = {node};
@@ -292,9 +248,10 @@ class Search {
         if (!ahead_.contains(to_text(next.choices))) plans.push_back(std::move(next));
       }
     }
-    std::vector<Tried> all(plans.size());
+    std::vector<TriedPlan> all(plans.size());
     crew_.each(plans.size(), [&](std::size_t, std::size_t i) {
-      all[i] = tried(plans[i].choices, plans[i].bound.fullest_stage);
+      all[i] = try_plan(plans[i].choices, plans[i].bound.fullest_stage, room(), question_.batch,
+                        setting_);
     });
     for (std::size_t i = 1; i < all.size(); ++i) {
       ahead_.emplace(to_text(plans[i].choices), std::move(all[i]));
@@ -303,14 +260,14 @@ class Search {
   }
 
   void simulate(const Node& node) {
-    Tried made = simulated(node);
+    TriedPlan made = tried(node);
     if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
       if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused);
     }
     if (const auto* large = std::get_if<TooLarge>(&made)) return drop_large(node, large->needed);
-    auto& [plan, report, tasks] = std::get<Simulated>(made);
+    auto& [plan, report, tasks] = std::get<SimulatedPlan>(made);
     tasks_ += tasks;
     const Fit fit = fit_within(report, question_.max_memory);
     const bool fits = fit == Fit::Yes || (fit == Fit::Close && question_.allow_close);
@@ -462,11 +419,11 @@ class Search {
   std::vector<SetBounds> sets_;  // of each thread
   Expectation expectation_{room()};
   StagedSets open_{expectation_, question_.most_simulated};
-  std::map<std::string, Tried> ahead_;  // by their text
-  std::int64_t tasks_ = 0;              // that were simulated
-  std::optional<double> best_;          // by the objective
-  std::int64_t in_vain_ = 0;            // simulated plans since the best
-  double least_ = 0;                    // that anything costs, as far as is proven
+  std::map<std::string, TriedPlan> ahead_;  // by their text
+  std::int64_t tasks_ = 0;                  // that were simulated
+  std::optional<double> best_;              // by the objective
+  std::int64_t in_vain_ = 0;                // simulated plans since the best
+  double least_ = 0;                        // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   std::int64_t turns_ = 0;

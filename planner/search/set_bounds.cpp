@@ -60,8 +60,10 @@ PlanBound SetBounds::bound_of(Depth depth, PlanChoices& choices) {
     case Depth::State:
       return {bounds_->of_any_state(fastest(choices, space_.leanest_optimizer(choices))), Bytes(),
               Bytes()};
-    case Depth::Lanes:
-      return {least_step(choices), Bytes(), Bytes()};
+    case Depth::Lanes: {
+      const auto buckets = bounded_buckets(choices);
+      return {buckets.empty() ? Seconds(0) : buckets.front().least, Bytes(), Bytes()};
+    }
     case Depth::Played:
       return {};
     case Depth::Recompute:
@@ -140,17 +142,14 @@ PlanBound SetBounds::of_memory(const PlanChoices& choices) {
   return {bounds_->of_any_state(fastest(choices, lean)), bytes, Bytes()};
 }
 
-std::vector<PlanChoices> SetBounds::buckets_of(const PlanChoices& choices) const {
-  return space_.buckets(fastest(choices, space_.leanest_optimizer(choices)));
-}
-
-Seconds SetBounds::least_step(const PlanChoices& choices) {
-  std::optional<Seconds> least;
-  for (const PlanChoices& one : buckets_of(choices)) {
-    const Seconds step = bounds_->least_step_of(one);
-    least = std::min(least.value_or(step), step);
+std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) {
+  std::vector<BoundedPlan> plans;
+  for (PlanChoices& one : space_.buckets(fastest(choices, space_.leanest_optimizer(choices)))) {
+    const Seconds least = bounds_->least_step_of(one);
+    plans.push_back({std::move(one), least});
   }
-  return least.value_or(Seconds(0));
+  std::ranges::stable_sort(plans, {}, &BoundedPlan::least);
+  return plans;
 }
 
 // Sets are mixed where one of them finds room by itself. What both kinds of layers need grows or

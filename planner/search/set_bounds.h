@@ -12,6 +12,12 @@
 
 namespace meshwright {
 
+// A plan and what it takes at least, without playing it.
+struct BoundedPlan {
+  PlanChoices choices;
+  Seconds least;
+};
+
 // Bounds of sets of plans, as far as these are decided.
 class SetBounds {
  public:
@@ -19,12 +25,12 @@ class SetBounds {
   SetBounds(const SearchSpace& space, Bytes room, std::unique_ptr<Bounds> bounds)
       : space_(space), room_(room), bounds_(std::move(bounds)) {}
 
-  // Or why they cannot be planned. Nothing at Depth::Played: what it takes is by `buckets_of`. At
+  // Or why they cannot be planned. Nothing at Depth::Played: that takes playing its buckets. At
   // Depth::Recompute it is that of all plans with at least as many layers that drop more; where
   // they find no room with so few, they are the first that may.
   std::variant<PlanBound, Reasons> of(Depth depth, PlanChoices& choices);
-  // Plans that take no longer than any of the set, one for each bucket.
-  std::vector<PlanChoices> buckets_of(const PlanChoices& choices) const;
+  // Plans that take no longer than any of the set, one for each bucket, the least bound first.
+  std::vector<BoundedPlan> bounded_buckets(const PlanChoices& choices);
   // The plan of the set that needs least.
   PlanChoices leanest(const Node& node);
   Bounds& bounds() const { return *bounds_; }
@@ -41,7 +47,6 @@ class SetBounds {
   Seconds of_replicas(const PlanChoices& choices);
   // Whatever the bucket.
   Bytes bytes_of(const PlanChoices& choices);
-  Seconds least_step(const PlanChoices& choices);
   PlanBound of_memory(const PlanChoices& choices);
   // Of all ways to recompute; `lean` has the state that takes least memory.
   PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;

@@ -51,9 +51,7 @@ class OrderWriter {
     for (const FragmentTask& task : state.fragment.backward) {
       if (task.early) state.early.push_back(&task);
     }
-    state.offloads = std::ranges::any_of(state.fragment.forward, [](const FragmentTask& task) {
-      return std::holds_alternative<HostCopy>(task.work);
-    });
+    state.waits_for_copies = first_beside_copies(state.fragment.forward);
     for (const auto* tasks : {&state.fragment.forward, &state.fragment.backward}) {
       for (const FragmentTask& task : *tasks) {
         state.works.push_back({.sums = sum_of(task)});
@@ -107,8 +105,8 @@ class OrderWriter {
     std::array<std::map<Message, const FragmentTask*>, kEntryKinds> received = {};
     std::vector<const FragmentTask*> early = {};  // of the backward
     bool adds_loss = false, gradients_started = false;
-    bool offloads = false;            // something that the forward keeps goes to the host
-    std::int64_t gradients_left = 0;  // entries that compute them
+    const FragmentTask* waits_for_copies = nullptr;  // of the forward; null: it has none
+    std::int64_t gradients_left = 0;                 // entries that compute them
   };
 
   static bool computes_weights(const OrderEntry& entry) {
@@ -117,6 +115,19 @@ class OrderWriter {
 
   static const std::vector<FragmentTask>& direction_of(const Fragment& fragment, EntryKind kind) {
     return kind == EntryKind::Forward ? fragment.forward : fragment.backward;
+  }
+
+  // Its first kernel, where something goes to the host.
+  static const FragmentTask* first_beside_copies(const std::vector<FragmentTask>& forward) {
+    const auto is_copy = [](const FragmentTask& task) {
+      return std::holds_alternative<HostCopy>(task.work);
+    };
+    const auto is_kernel = [](const FragmentTask& task) {
+      return std::holds_alternative<Kernel>(task.work);
+    };
+    if (std::ranges::none_of(forward, is_copy)) return nullptr;
+    const auto first = std::ranges::find_if(forward, is_kernel);
+    return first == forward.end() ? nullptr : &*first;
   }
 
   // What an entry runs. What it receives stands before it, or before an earlier entry.
@@ -185,12 +196,9 @@ class OrderWriter {
     const bool last = computes_weights(entry) && --chunk.gradients_left == 0;
     const auto& tasks = chunk.tasks[static_cast<std::size_t>(entry.kind)];
     sharded_.start_entry(chunk.fragment, tasks, entry.microbatch);
-    bool begins = entry.kind == EntryKind::Forward && chunk.offloads;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       sharded_.gather_before(t, key_);
-      const bool kernel = std::holds_alternative<Kernel>(tasks[t]->work);
-      write_task(chunk, *tasks[t], entry.microbatch, begins && kernel);
-      begins = begins && !kernel;
+      write_task(chunk, *tasks[t], entry.microbatch);
       sharded_.scatter_after(*tasks[t], key_);
       if (last) finish_gradients(*tasks[t]);
     }
@@ -199,8 +207,7 @@ class OrderWriter {
     if (computes_weights(entry)) chunk.gradients_started = true;
   }
 
-  void write_task(ChunkState& chunk, const FragmentTask& task, std::int32_t microbatch,
-                  bool waits_for_copies = false) {
+  void write_task(ChunkState& chunk, const FragmentTask& task, std::int32_t microbatch) {
     const auto& buffers = buffers_of(chunk, microbatch);
     operands_.clear();
     for (const FragmentBufferId id : task.operands) {
@@ -208,7 +215,9 @@ class OrderWriter {
       operands_.push_back(own ? *own : whole_buffer(chunk.fragment.buffers[id.index()]));
     }
     writer_.add_task(kind_of(task.work), what_of(chunk, task), operands_, next(), microbatch,
-                     {task.recompute, task.waits_for_compute, waits_for_copies});
+                     {.recompute = task.recompute,
+                      .waits_for_compute = task.waits_for_compute,
+                      .waits_for_copies = &task == chunk.waits_for_copies});
   }
 
   // What a weight, a gradient or the loss is in the program. None: entries have their own.
