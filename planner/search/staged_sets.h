@@ -11,7 +11,9 @@ namespace meshwright {
 
 // Plans whose layers are all alike first; then those of which some layers keep, or have on the
 // host, other things than the rest. The latter are many for each of the former and cost a little
-// less or a little more: whoever gives up on them must have looked at what they are made of.
+// less or a little more: whoever gives up on them must have looked at what they are made of. As
+// long as none was found that fits, whatever costs least is next: where the former find no room,
+// the latter may be much cheaper than the next of them.
 class StagedSets {
  public:
   // Of each kind so many plans are looked at.
@@ -28,7 +30,8 @@ class StagedSets {
   Node pop_least() { return with_least().pop_least(); }
   // As OpenSets::next. `found`: there is a plan that fits, so that it need not go on for ever.
   std::optional<Node> next(double enough, std::optional<double> promising, bool found) {
-    if (!is_given_up(alike_, found)) {
+    const bool mixed_first = !found && &with_least() == &mixed_;
+    if (!mixed_first && !is_given_up(alike_, found)) {
       if (auto node = alike_.next(enough, promising)) return node;
     }
     if (is_given_up(mixed_, found)) return std::nullopt;
