@@ -35,14 +35,16 @@ struct ChunkNames {
 
 }  // namespace
 
+std::vector<std::string> check_hosts(const Plan& plan, const Cluster& cluster) {
+  if (plan.offload.empty() && !plan.offload_optimizer) return {};
+  const auto device = device_without_host(plan, cluster);
+  if (!device) return {};
+  return {fmt::format("offload: the node of device {} has no host to copy to", device->index())};
+}
+
 std::vector<std::string> check_offload(const Plan& plan, const PlannedGraph& planned,
                                        const Cluster& cluster) {
-  std::vector<std::string> problems;
-  if (plan.offload.empty() && !plan.offload_optimizer) return problems;
-  if (const auto device = device_without_host(plan, cluster)) {
-    problems.push_back(
-        fmt::format("offload: the node of device {} has no host to copy to", device->index()));
-  }
+  std::vector<std::string> problems = check_hosts(plan, cluster);
   std::map<std::size_t, ChunkNames> chunks;
   for (const OffloadedTensors& tensors : plan.offload) {
     const auto chunk = chunk_of_return(plan, tensors.back);

@@ -3,6 +3,7 @@
 #include "costmodel/price/fitted_costs.h"
 #include "costmodel/price/profile_costs.h"
 #include "simulator/engine/simulate.h"
+#include "simulator/lowering/check_offload.h"
 #include "simulator/lowering/check_plan.h"
 
 namespace meshwright {
@@ -96,7 +97,9 @@ std::variant<Plan, Reasons> plan_of(const PlanChoices& choices, const BatchChoic
   Reasons reasons = check_choices(choices, batch, setting.model, setting.cluster);
   if (!reasons.empty()) return reasons;
   Plan plan = resolve(choices, batch, setting.model, setting.cluster, *setting.costs);
-  reasons = check_plan(plan, setting.model, setting.cluster);
+  // What it offloads a plan keeps that was checked before.
+  reasons = plan.offload.empty() ? check_plan(plan, setting.model, setting.cluster)
+                                 : check_hosts(plan, setting.cluster);
   if (!reasons.empty()) return reasons;
   return plan;
 }
