@@ -302,22 +302,30 @@ Seconds Bounds::step_of(const PlanChoices& choices) {
 }
 
 Seconds Bounds::least_step_of(const PlanChoices& choices) {
-  StageWork& work = work_of(choices);
-  if (!work.ends) work.ends = StagePlay(*this, choices, work, LeftOpen::State).ends();
-  return with_steps_between(StagePlay(*this, choices, work, LeftOpen::Kept).least_step(), choices);
+  ends_of(choices);
+  return with_steps_between(
+      StagePlay(*this, choices, work_of(choices), LeftOpen::Kept).least_step(), choices);
 }
 
 Seconds Bounds::with_steps_between(double step, const PlanChoices& choices) const {
   const std::int64_t owners =
       choices.zero > 0 ? choices.shard.value_or(choices.dp) * choices.cp : 1;
-  return Seconds(step * kRounding) + between_steps(setting_, owners);
+  return Seconds(step * kWholeRates) + between_steps(setting_, owners);
 }
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {
+  const double all = ends_of(choices)->all;
+  const double copies = StagePlay(*this, choices, work_of(choices), LeftOpen::State).copies_s();
+  return Seconds(std::max(all, copies) * kRounding + setting_.step.step_s);
+}
+
+std::shared_ptr<const StageEnds> Bounds::ends_of(const PlanChoices& choices) {
   StageWork& work = work_of(choices);
-  StagePlay play(*this, choices, work, LeftOpen::State);
-  if (!work.ends) work.ends = play.ends();
-  return Seconds(std::max(work.ends->all, play.copies_s()) * kRounding + setting_.step.step_s);
+  if (!work.ends) {
+    work.ends =
+        std::make_shared<StageEnds>(StagePlay(*this, choices, work, LeftOpen::State).ends());
+  }
+  return work.ends;
 }
 
 Bytes Bounds::bytes_of(const PlanChoices& choices) {

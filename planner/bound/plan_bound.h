@@ -29,10 +29,24 @@ struct PlanBound {
   Bytes bytes;       // on its fullest device
   Bytes host_bytes;  // on a host, of one device
   std::size_t fullest_stage = 0;
+  std::shared_ptr<const StageEnds> ends = nullptr;  // of any of them; null: not known
 };
 
-// Sums in another order differ in their last digits.
-inline constexpr double kRounding = 1 - 1e-9;
+// Sums in another order differ in their last digits; and where kernels are slowed and links shared,
+// the engine's rates are whole numbers.
+inline constexpr double kRounding = 1 - 1e-9, kWholeRates = 1 - 1e-8;
+
+// What a device at least transfers about the state of its layers: in a step, and of that from its
+// first backward on that sums gradients.
+struct StateTransfers {
+  int zero = 0;
+  double step_s = 0;
+  double back_s = 0;
+  PortLoad back_ports = {};
+
+  // Sums begin no earlier than the stages come to their backwards.
+  Seconds least_step(const StageEnds& ends = {}) const;
+};
 
 class StagePlay;
 
@@ -75,6 +89,8 @@ class Bounds {
   // The time of all plans that differ from it in how state is summed and shared out, zero and
   // bucket: as if nothing were done for it.
   Seconds of_any_state(const PlanChoices& choices);
+  // Of these.
+  std::shared_ptr<const StageEnds> ends_of(const PlanChoices& choices);
   // What the plan's fullest device needs at least, and with smaller buckets.
   Bytes bytes_of(const PlanChoices& choices);
   // About what it would need if layers kept only what they are given: no bound.
@@ -85,8 +101,13 @@ class Bounds {
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
-  // Of all plans with this schedule and these layers besides.
-  Seconds of_schedule(const PlanChoices& choices);
+  // Of all plans with this schedule and these layers besides: no later than ends_of. Backwards
+  // only where there are few.
+  StageEnds least_ends(const PlanChoices& choices);
+  Seconds of_schedule(const PlanChoices& choices) { return step_with(least_ends(choices)); }
+  Seconds step_with(const StageEnds& ends) const {
+    return Seconds(ends.all * kRounding + setting_.step.step_s);
+  }
   // Layers of each stage such that the busiest one ends as early as can be, what stands before and
   // after the layers weighed where it falls. One chunk a stage.
   std::vector<std::int64_t> balanced_layers(const PlanChoices& choices);
@@ -105,8 +126,8 @@ class Bounds {
   Bytes largest_operand(const PlanChoices& choices);
   // What a device holds besides tensors: a context, and what groups of devices and transfers need.
   Bytes held_always(const PlanChoices& choices) const;
-  // Of all plans with these degrees, place and ZeRO stage: what is done about the state of layers.
-  Seconds of_replicas(const PlanChoices& choices);
+  // Of all plans with these degrees, place and ZeRO stage.
+  StateTransfers state_transfers(const PlanChoices& choices);
   // What state alone needs on the fullest device.
   Bytes state_of(const PlanChoices& choices) const;
   // That were asked about so far.

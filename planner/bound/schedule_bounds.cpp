@@ -42,35 +42,78 @@ PlanBound Bounds::of_any(const PlanChoices& choices) {
 // Before a chunk does anything the first micro-batch has gone through all chunks before it, and
 // after it the last one goes back: the last thing a chunk does is a backward, and what that gives
 // away may be there a little before it ends. In between all micro-batches are worked on; a stage's
-// first chunk waits least.
-Seconds Bounds::of_schedule(const PlanChoices& choices) {
+// first chunk waits least. What it does stands in the order of its items.
+StageEnds Bounds::least_ends(const PlanChoices& choices) {
   const BlockBounds& costs = plain_blocks(choices);
-  const auto chunks = runs_of(choices);
+  const auto runs = runs_of(choices);
   const auto stages = static_cast<std::size_t>(choices.pp);
-  double early = 0;
+  double early = 0, unasked = 0;  // before a backward's end, and of a forward without its input
   for (const BlockBound& block : costs.blocks) {
     if (!block.layer) continue;  // a chunk with another before it begins with a layer
-    const auto& rows = block.backward.advance.rows;
-    early = std::max(early, rows[kCompute][kCompute] - rows[kBoundary][kCompute]);
+    const auto &back = block.backward.advance.rows, &ahead = block.forward.advance.rows;
+    early = std::max(early, back[kCompute][kCompute] - back[kBoundary][kCompute]);
+    unasked = std::max(unasked, ahead[kCompute][kCompute] - ahead[kCompute][kBoundary]);
   }
-  std::vector<double> of_stages(stages, 0), of_chunks(chunks.size(), 0), through(chunks.size(), 0);
+  struct Chunk {
+    double forward = 0, backward = 0;
+    double through = 0, through_both = 0;  // from what it is given to what it gives away
+    PortLoad ports = {};                   // of the backward
+  };
+  std::vector<Chunk> chunks(runs.size());
+  std::vector<double> of_stages(stages, 0);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    for (const BlockRun& run : chunks[c]) {
+    for (const BlockRun& run : runs[c]) {
+      const BlockBound& block = costs.blocks[run.block];
       const auto count = static_cast<double>(run.count);
-      of_chunks[c] += count * both_ways(costs.blocks[run.block], kCompute);
-      through[c] += count * both_ways(costs.blocks[run.block], kBoundary);
+      chunks[c].forward += count * block.forward.advance.rows[kCompute][kCompute];
+      chunks[c].backward += count * block.backward.advance.rows[kCompute][kCompute];
+      chunks[c].ports.add(block.backward.ports, count);
+      if (!block.layer)
+        continue;  // what stands before the layers and behind them has no way through
+      chunks[c].through += count * block.forward.advance.rows[kBoundary][kBoundary];
+      chunks[c].through_both += count * both_ways(block, kBoundary);
     }
-    of_stages[c % stages] += of_chunks[c];
+    of_stages[c % stages] += chunks[c].forward + chunks[c].backward;
   }
   const auto microbatches = static_cast<double>(microbatches_of(choices));
-  double ahead = 0, end = 0;
+  StageEnds ends;
+  double ahead = 0;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    const double work = c < stages ? of_stages[c] : of_chunks[c];
-    end = std::max(end, microbatches * work + std::max(0.0, ahead - early));
-    // What stands before the layers and behind them has no way through.
-    ahead += c == 0 ? 0 : through[c];
+    const double work = c < stages ? of_stages[c] : chunks[c].forward + chunks[c].backward;
+    ends.all = std::max(ends.all, microbatches * work + std::max(0.0, ahead - early));
+    ahead += chunks[c].through_both;
   }
-  return Seconds(end * kRounding + setting_.step.step_s);
+  // Of many micro-batches it takes longer to write the order than to play what is left otherwise,
+  // and sums take less of a step.
+  constexpr double kMostEntries = 2000;
+  if (microbatches * static_cast<double>(chunks.size()) > kMostEntries) return ends;
+  const auto work_of = [&](const PipelineItem& item) {
+    const Chunk& chunk = chunks[static_cast<std::size_t>(item.chunk)];
+    return item.receives ? 0 : item.forward ? chunk.forward : chunk.backward;
+  };
+  double begin = 0;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const std::vector<PipelineItem>& order = items(choices).stages[s];
+    StageBackwards& stage = ends.backwards.emplace_back();
+    stage.first = std::max(0.0, begin - unasked);
+    stage.last = stage.first + microbatches * of_stages[s];
+    for (const PipelineItem& item : order) {
+      if (!item.receives && !item.forward) break;
+      stage.first += work_of(item);
+    }
+    double left = 0;
+    std::size_t lasts = 0;
+    for (std::size_t i = order.size(); i-- > 0 && lasts < chunks.size() / stages;) {
+      left += work_of(order[i]);
+      if (order[i].last) ++lasts;
+    }
+    stage.last -= left;
+    for (std::size_t c = s; c < chunks.size(); c += stages) {
+      stage.ports.add(chunks[c].ports, microbatches);
+    }
+    begin += chunks[s].through;
+  }
+  return ends;
 }
 
 std::vector<std::int64_t> Bounds::balanced_layers(const PlanChoices& choices) {

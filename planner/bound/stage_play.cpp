@@ -281,10 +281,12 @@ double StagePlay::step() {
 StageEnds StagePlay::ends() {
   run();
   StageEnds ends;
-  for (const Stage& stage : stages_) {
-    ends.all = std::max(ends.all, stage.state[kCompute]);
-    ends.backward.push_back(stage.backward.value_or(0));
-    ends.last_backward.push_back(stage.last_backward.value_or(0));
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    ends.all = std::max(ends.all, stages_[s].state[kCompute]);
+    StageBackwards& backwards = ends.backwards.emplace_back(backwards_of(stages_[s]));
+    for (std::size_t c = s; c < work_.chunk_count(); c += stages_.size()) {
+      backwards.ports.add(work_.chunk(c).backward_ports, static_cast<double>(microbatches_));
+    }
   }
   return ends;
 }

@@ -202,7 +202,10 @@ class StagePlay {
   // What the lanes have to do in a step, in the stage whose have most to.
   double lanes_s();
   double sums_s();
-  double summed_s(const ReplicaLoad& load, double backward, double last_backward) const;
+  static StageBackwards backwards_of(const Stage& stage) {
+    return {stage.backward.value_or(0), stage.last_backward.value_or(0)};
+  }
+  double summed_s(const ReplicaLoad& load, const StageBackwards& backwards) const;
   double slowed_s(std::size_t number, double norm);
   double entry_lanes_s(const ChunkPrices& prices, bool forward) const;
   double ports_s(std::size_t number) const;

@@ -119,8 +119,7 @@ double StagePlay::end_of_stage(const Stage& stage) const {
   std::array<double, 2> lanes = {kNever, kNever};
   double end = std::max(stage.state[kCompute], stage.gathers_until[0]), left = 0;
   end = std::max(end, stage.gathers_until[1]);
-  end = std::max(
-      end, summed_s(stage.replicas, stage.backward.value_or(0), stage.last_backward.value_or(0)));
+  end = std::max(end, summed_s(stage.replicas, backwards_of(stage)));
   double shares = kNever;
   for (const Sync& sync : stage.syncs) {
     double& lane = lanes[sync.routed];
@@ -237,10 +236,9 @@ double StagePlay::lanes_s() {
   return lanes;
 }
 
-// When all is summed, of stages that come to their first backwards at these moments: no sum begins
-// before one that completes gradients.
-double StagePlay::summed_s(const ReplicaLoad& load, double backward, double last_backward) const {
-  return (choices_.zero >= 2 ? backward : last_backward) +
+// When all is summed: no sum begins before a backward that completes gradients.
+double StagePlay::summed_s(const ReplicaLoad& load, const StageBackwards& backwards) const {
+  return backwards.summed_from(choices_.zero) +
          std::max({load.sums[0], load.sums[1], load.shares, load.sum_ports.most()});
 }
 
@@ -248,7 +246,7 @@ double StagePlay::sums_s() {
   double latest = 0;
   const StageEnds& ends = *work_.ends;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    const double summed = summed_s(stages_[s].replicas, ends.backward[s], ends.last_backward[s]);
+    const double summed = summed_s(stages_[s].replicas, ends.backwards[s]);
     latest = std::max(latest, summed + largest_s(s));
   }
   return latest;

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -87,11 +88,19 @@ struct StageHolds {
   std::int64_t largest_weight = 0;  // in elements
 };
 
-// When all stages have ended, and when each comes to its first backward, and to the first that is
-// its chunk's last.
+// When a stage comes to its first backward, and to the first that is its chunk's last; and what
+// kernels of all its backwards wait for takes of ways out.
+struct StageBackwards {
+  double first = 0, last = 0;
+  PortLoad ports = {};
+  // No gradients are summed before.
+  double summed_from(int zero) const { return zero >= 2 ? first : last; }
+};
+
+// And when all stages have ended.
 struct StageEnds {
   double all = 0;
-  std::vector<double> backward, last_backward;
+  std::vector<StageBackwards> backwards;
 };
 
 // The work of a plan's stages, whatever is done about its state: zero, bucket and an optimizer on
@@ -123,7 +132,7 @@ class StageWork {
   const std::vector<std::vector<BoundBucket>>& buckets(Bytes most, Bytes element);
 
   // Of stages that do nothing about their state, where it is known.
-  std::optional<StageEnds> ends;
+  std::shared_ptr<const StageEnds> ends;
 
  private:
   void add_chunk(const PlanChoices& choices, ChunkWork chunk);

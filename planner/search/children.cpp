@@ -5,10 +5,11 @@ namespace meshwright {
 std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bounds& bounds) {
   const PlanChoices& choices = node.choices;
   std::vector<Child> children;
-  const auto add_each = [&](Depth depth, std::vector<PlanChoices> all, Bytes least = {}) {
-    for (PlanChoices& one : all) {
-      children.push_back({depth, std::move(one), node.bound.step, least});
-    }
+  PlanBound known = node.bound;
+  // What one of them needs that finds room is none of the others' bound.
+  if (node.depth < Depth::Memory || node.depth >= Depth::Played) known.bytes = {};
+  const auto add_each = [&](Depth depth, std::vector<PlanChoices> all) {
+    for (PlanChoices& one : all) children.push_back({depth, std::move(one), known});
   };
   switch (node.depth) {
     case Depth::Mesh:
@@ -35,16 +36,16 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Memory, {choices});
       break;
     case Depth::Memory:
-      add_each(Depth::Zero, space.zeros(choices), node.bound.bytes);
+      add_each(Depth::Zero, space.zeros(choices));
       break;
     case Depth::Zero:
-      add_each(Depth::State, {choices}, node.bound.bytes);
+      add_each(Depth::State, {choices});
       break;
     case Depth::State:
-      add_each(Depth::Lanes, {choices}, node.bound.bytes);
+      add_each(Depth::Lanes, {choices});
       break;
     case Depth::Lanes:
-      add_each(Depth::Played, {choices}, node.bound.bytes);
+      add_each(Depth::Played, {choices});
       break;
     case Depth::Played:
       add_each(Depth::Recompute, space.recomputes(choices));

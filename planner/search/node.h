@@ -23,6 +23,13 @@ enum class Depth {
   Plan
 };
 
+// Choices that are to be bounded.
+struct Child {
+  Depth depth = Depth::Mesh;
+  PlanChoices choices;
+  PlanBound before = {};  // what is known of all that it is one of
+};
+
 struct Node {
   Depth depth = Depth::Mesh;
   PlanChoices choices;

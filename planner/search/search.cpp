@@ -109,7 +109,7 @@ class Search {
   std::vector<std::variant<PlanBound, Reasons>> bounds_of(std::vector<Child>& children) {
     std::vector<std::variant<PlanBound, Reasons>> found(children.size());
     const auto bound = [&](std::size_t thread, std::size_t i) {
-      found[i] = sets_[thread].of(children[i].depth, children[i].choices);
+      found[i] = sets_[thread].of(children[i]);
     };
     // The first bounds take less time than sharing them out.
     const bool few = children.empty() || children.front().depth < Depth::Offload;
@@ -148,8 +148,8 @@ class Search {
       return std::nullopt;
     }
     Node node{child.depth, std::move(child.choices), std::get<PlanBound>(found)};
-    node.bound.step = std::max(node.bound.step, child.least);
-    node.bound.bytes = std::max(node.bound.bytes, child.least_bytes);
+    node.bound.step = std::max(node.bound.step, child.before.step);
+    node.bound.bytes = std::max(node.bound.bytes, child.before.bytes);
     node.cost = cost_of(node.choices, node.bound.step);
     const double cost = node.cost;
     if (node.depth >= Depth::Division) ++result_.counts.bounded;

@@ -25,7 +25,8 @@ PlanChoices dropping_everywhere(PlanChoices choices) {
 
 }  // namespace
 
-std::variant<PlanBound, Reasons> SetBounds::of(Depth depth, PlanChoices& choices) {
+std::variant<PlanBound, Reasons> SetBounds::of(Child& child) {
+  const auto& [depth, choices, before] = child;
   if (depth >= Depth::Division) {
     PlanChoices plain = choices;
     plain.recompute = {};
@@ -33,11 +34,12 @@ std::variant<PlanBound, Reasons> SetBounds::of(Depth depth, PlanChoices& choices
     if (const auto* reasons = std::get_if<Reasons>(&blocks)) return *reasons;
     if (depth >= Depth::Recompute && !has_blocks(choices)) return Reasons();
   }
-  return bound_of(depth, choices);
+  return bound_of(child);
 }
 
-PlanBound SetBounds::bound_of(Depth depth, PlanChoices& choices) {
-  switch (depth) {
+PlanBound SetBounds::bound_of(Child& child) {
+  PlanChoices& choices = child.choices;
+  switch (child.depth) {
     case Depth::Mesh:
       return {bounds_->of_mesh(choices), Bytes(), Bytes()};
     case Depth::Kernels:
@@ -49,14 +51,15 @@ PlanBound SetBounds::bound_of(Depth depth, PlanChoices& choices) {
     case Depth::Division:
       return bounds_->of_any(choices);
     case Depth::Schedule:
-      return {bounds_->of_schedule(choices), Bytes(), Bytes()};
+      return of_schedule(choices);
     case Depth::Offload:
       return {bounds_->of_any_state(keeping_all(choices)),
               bounds_->state_of(space_.leanest(choices)), Bytes()};
     case Depth::Memory:
       return of_memory(choices);
     case Depth::Zero:
-      return {of_replicas(choices), bounds_->state_of(space_.leanest_optimizer(choices)), Bytes()};
+      return {state_transfers(choices).least_step(*child.before.ends),
+              bounds_->state_of(space_.leanest_optimizer(choices)), Bytes()};
     case Depth::State:
       return {bounds_->of_any_state(fastest(choices, space_.leanest_optimizer(choices))), Bytes(),
               Bytes()};
@@ -80,8 +83,8 @@ PlanChoices SetBounds::in_largest_buckets(const PlanChoices& choices) const {
 }
 
 // In the largest buckets there is least to transfer.
-Seconds SetBounds::of_replicas(const PlanChoices& choices) {
-  return bounds_->of_replicas(in_largest_buckets(choices));
+StateTransfers SetBounds::state_transfers(const PlanChoices& choices) {
+  return bounds_->state_transfers(in_largest_buckets(choices));
 }
 
 // What is gathered in the largest buckets leaves segments that most finds room in.
@@ -97,13 +100,36 @@ PlanBound SetBounds::of_place(const PlanChoices& choices) {
   for (const PlanChoices& one : space_.zeros(choices)) {
     const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one)) + used;
     const bool fits = bytes <= room_;
-    const Seconds step = fits ? std::max(kernels, of_replicas(one)) : Seconds(0);
+    const Seconds step = fits ? std::max(kernels, state_transfers(one).least_step()) : Seconds(0);
     const PlanBound own{step, bytes, Bytes()};
     if (!least || (fits ? least->bytes > room_ || own.step < least->step : bytes < least->bytes)) {
       least = own;
     }
   }
   return least.value_or(PlanBound{});
+}
+
+// Of the ZeRO stages whose state fits the one that ends first.
+PlanBound SetBounds::of_schedule(const PlanChoices& choices) {
+  PlanChoices divided = choices;
+  divided.schedule = {};
+  divided.virtual_stages = 1;
+  divided.layers = {};
+  if (divided != divided_) {
+    divided_ = std::move(divided);
+    transfers_.clear();
+    for (const PlanChoices& one : space_.zeros(divided_)) {
+      if (bounds_->state_of(space_.leanest_optimizer(one)) > room_) continue;
+      transfers_.push_back(state_transfers(one));
+    }
+  }
+  const StageEnds ends = bounds_->least_ends(choices);
+  std::optional<Seconds> least;
+  for (const StateTransfers& transfers : transfers_) {
+    const Seconds own = transfers.least_step(ends);
+    least = std::min(least.value_or(own), own);
+  }
+  return {std::max(bounds_->step_with(ends), least.value_or(Seconds(0))), Bytes(), Bytes()};
 }
 
 // Of plans whose recomputation is not decided yet the one that needs least, or one that needs no
@@ -139,7 +165,8 @@ PlanBound SetBounds::of_memory(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest(choices);
   const Bytes bytes = least_bytes(lean);
   if (bytes > room_) return {Seconds(0), bytes, Bytes()};
-  return {bounds_->of_any_state(fastest(choices, lean)), bytes, Bytes()};
+  const PlanChoices one = fastest(choices, lean);
+  return {bounds_->of_any_state(one), bytes, Bytes(), 0, bounds_->ends_of(one)};
 }
 
 std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) {

@@ -28,7 +28,7 @@ class SetBounds {
   // Or why they cannot be planned. Nothing at Depth::Played: that takes playing its buckets. At
   // Depth::Recompute it is that of all plans with at least as many layers that drop more; where
   // they find no room with so few, they are the first that may.
-  std::variant<PlanBound, Reasons> of(Depth depth, PlanChoices& choices);
+  std::variant<PlanBound, Reasons> of(Child& child);
   // Plans that take no longer than any of the set, one for each bucket, the least bound first.
   std::vector<BoundedPlan> bounded_buckets(const PlanChoices& choices);
   // The plan of the set that needs least.
@@ -41,10 +41,11 @@ class SetBounds {
     Bytes bytes;
   };
 
-  PlanBound bound_of(Depth depth, PlanChoices& choices);
+  PlanBound bound_of(Child& child);
   PlanBound of_place(const PlanChoices& choices);
+  PlanBound of_schedule(const PlanChoices& choices);
   PlanChoices in_largest_buckets(const PlanChoices& choices) const;
-  Seconds of_replicas(const PlanChoices& choices);
+  StateTransfers state_transfers(const PlanChoices& choices);
   // Whatever the bucket.
   Bytes bytes_of(const PlanChoices& choices);
   PlanBound of_memory(const PlanChoices& choices);
@@ -66,6 +67,9 @@ class SetBounds {
   const SearchSpace& space_;
   const Bytes room_;
   std::unique_ptr<Bounds> bounds_;
+  // Of the latest division: it has many schedules.
+  PlanChoices divided_;
+  std::vector<StateTransfers> transfers_;
 };
 
 }  // namespace meshwright
