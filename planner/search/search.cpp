@@ -76,17 +76,23 @@ class Search {
   }
 
   // What must be expected of a set to go before the least bounds: the less, the more plans were no
-  // better. None: these come to plans soon enough.
+  // better. None: these come to plans soon enough, or a plan was looked at not long ago.
   std::optional<double> promising() const {
     constexpr double kMuchBetter = 0.97, kStep = 0.02;
-    constexpr std::int64_t kManyTurns = 40'000;
+    constexpr std::int64_t kManyTurns = 12'000, kFewTurns = 50;
     constexpr std::size_t kManyBlocks = 1500;
-    // A quarter more each time.
-    const bool soon = turns_ < std::max(kManyTurns, latest_.turns * 5 / 4) &&
-                      bounds().block_count() < std::max(kManyBlocks, latest_.blocks * 5 / 4);
+    const bool many = turns_ >= kManyTurns || bounds().block_count() >= kManyBlocks;
     // For the proof.
-    if (soon || turns_ % 4 == 3) return std::nullopt;
-    if (!best_) return std::numeric_limits<double>::infinity();
+    if (!many || turns_ % 4 == 3) return std::nullopt;
+    if (!best_) {
+      const std::int64_t pause = kFewTurns << std::min<std::int64_t>(in_vain_, 10);
+      if (in_vain_ > 0 && turns_ < latest_.turns + pause) return std::nullopt;
+      return std::numeric_limits<double>::infinity();
+    }
+    // A quarter more each time.
+    const bool soon =
+        turns_ < latest_.turns * 5 / 4 && bounds().block_count() < latest_.blocks * 5 / 4;
+    if (soon) return std::nullopt;
     return *best_ * (kMuchBetter - kStep * static_cast<double>(in_vain_));
   }
 
@@ -353,7 +359,7 @@ class Search {
   // that take long to simulate there are fewer, or none.
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
-    constexpr int kMostSimulated = 10, kMostTurns = 2000;
+    constexpr int kMostSimulated = 10, kMostTurns = 500;
     constexpr std::int64_t kMostTasks = 100'000;
     const std::size_t wanted = std::min(kAlternatives, question_.top);
     const std::int64_t before = tasks_;
@@ -362,7 +368,8 @@ class Search {
       if (!best_ || !result_.complete || alike() >= wanted) return;
       if (tasks_ - before + tasks_of_plan() > kMostTasks) return;
       if (stop_.stop_requested()) return;
-      const auto node = open_.next(std::numeric_limits<double>::infinity(), std::nullopt, true);
+      constexpr double kAny = std::numeric_limits<double>::infinity();
+      const auto node = open_.next(kAny, kAny, true);
       if (!node) return;
       if (node->depth == Depth::Plan) ++simulated;
       look_at(*node);
