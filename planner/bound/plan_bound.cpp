@@ -286,14 +286,25 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
   return entry->second;
 }
 
-PlanBound Bounds::of(const PlanChoices& choices) {
-  StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
+PlanBound Bounds::needed_by(const PlanChoices& choices) {
+  const StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
   const auto [needed, stage] = play.fullest();
-  const Bytes bytes = needed + held_always(choices);
-  // Nobody wants to know how fast it is.
-  const bool is_too_large = room_ && bytes > *room_;
-  return {is_too_large ? Seconds(0) : with_steps_between(play.step(), choices), bytes,
-          play.host_bytes(), stage};
+  return {Seconds(0), needed + held_always(choices), play.host_bytes(), stage};
+}
+
+// How fast one is that finds no room nobody wants to know.
+PlanBound Bounds::of(const PlanChoices& choices) {
+  PlanBound bound = needed_by(choices);
+  if (room_ && bound.bytes > *room_) return bound;
+  StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
+  bound.step = with_steps_between(play.step(), choices);
+  return bound;
+}
+
+PlanBound Bounds::least_of(const PlanChoices& choices) {
+  PlanBound bound = needed_by(choices);
+  if (!room_ || bound.bytes <= *room_) bound.step = least_step_of(choices);
+  return bound;
 }
 
 Seconds Bounds::step_of(const PlanChoices& choices) {

@@ -82,9 +82,11 @@ class Bounds {
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
   PlanBound of(const PlanChoices& choices);
+  // No more than that, without playing what is done about its state.
+  PlanBound least_of(const PlanChoices& choices);
   // The time of all plans that compute as much again or more, whatever they need.
   Seconds step_of(const PlanChoices& choices);
-  // No more than that, without playing what is done about its state.
+  // No more than that, in the same way.
   Seconds least_step_of(const PlanChoices& choices);
   // The time of all plans that differ from it in how state is summed and shared out, zero and
   // bucket: as if nothing were done for it.
@@ -274,6 +276,7 @@ class Bounds {
   std::int64_t microbatches_of(const PlanChoices& choices) const {
     return batch_.global_batch / (choices.dp * choices.microbatch);
   }
+  PlanBound needed_by(const PlanChoices& choices);  // without a time
   Seconds with_steps_between(double step, const PlanChoices& choices) const;
   // The latest are kept: plans that differ in their state are asked about one after the other.
   StageWork& work_of(const PlanChoices& choices);

@@ -53,9 +53,12 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       break;
     case Depth::Recompute:
       for (const PlanChoices& offloaded : space.optimizer_offloads(choices)) {
-        add_each(Depth::Plan, space.buckets(offloaded));
+        add_each(Depth::Decided, space.buckets(offloaded));
       }
       if (const auto more = space.dropping_more(choices)) add_each(Depth::Recompute, {*more});
+      break;
+    case Depth::Decided:
+      add_each(Depth::Plan, {choices});
       break;
     case Depth::Plan:
       break;

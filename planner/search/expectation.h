@@ -28,8 +28,8 @@ class Expectation {
   };
 
   const Bytes room_;
-  std::array<double, 13> growth_ = {1.05, 1.05, 1.05, 1.1,  1.1,  1.05, 1,
-                                    1.05, 1.05, 1.02, 1.02, 1.02, 1.02};
+  std::array<double, 14> growth_ = {1.05, 1.05, 1.05, 1.1,  1.1,  1.05, 1,
+                                    1.05, 1.05, 1.02, 1.02, 1.02, 1.02, 1};
   std::array<PlanGrowth, 8> plan_growth_ = {};  // by what simulations differ from bounds alike in
 };
 

@@ -20,7 +20,8 @@ enum class Depth {
   Lanes,   // the same, with what lanes have to do about it
   Played,  // the same, with when they do
   Recompute,
-  Plan
+  Decided,  // nothing is open
+  Plan      // the same, with when lanes do what they have to
 };
 
 // Choices that are to be bounded.

@@ -159,7 +159,7 @@ class Search {
     node.cost = cost_of(node.choices, node.bound.step);
     const double cost = node.cost;
     if (node.depth >= Depth::Division) ++result_.counts.bounded;
-    if (node.bound.bytes > room() || (node.depth == Depth::Plan && overfills_host(node))) {
+    if (node.bound.bytes > room() || (node.depth >= Depth::Decided && overfills_host(node))) {
       drop(node, Fate::PrunedByMemory);
       return std::nullopt;
     }
@@ -359,7 +359,7 @@ class Search {
   // that take long to simulate there are fewer, or none.
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
-    constexpr int kMostSimulated = 10, kMostTurns = 500;
+    constexpr int kMostSimulated = 10, kMostTurns = 100;
     constexpr std::int64_t kMostTasks = 100'000;
     const std::size_t wanted = std::min(kAlternatives, question_.top);
     const std::int64_t before = tasks_;

@@ -71,6 +71,8 @@ PlanBound SetBounds::bound_of(Child& child) {
       return {};
     case Depth::Recompute:
       return of_recompute(choices);
+    case Depth::Decided:
+      return bounds_->least_of(choices);
     case Depth::Plan:
       return bounds_->of(choices);
   }
@@ -206,7 +208,7 @@ PlanBound SetBounds::of_recompute(PlanChoices& choices) {
 }
 
 PlanChoices SetBounds::leanest(const Node& node) {
-  if (node.depth == Depth::Plan) return node.choices;
+  if (node.depth >= Depth::Decided) return node.choices;
   if (node.depth == Depth::Recompute) return space_.leanest_optimizer(node.choices);
   if (node.depth >= Depth::Zero) {
     return leanest_of(space_.leanest_optimizer(node.choices)).choices;

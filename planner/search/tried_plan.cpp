@@ -1,5 +1,6 @@
 #include "planner/search/tried_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "simulator/lowering/lower.h"
@@ -12,20 +13,25 @@ TriedPlan try_plan(const PlanChoices& choices, std::size_t fullest_stage, Bytes 
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   const Plan& plan = std::get<Plan>(made);
   const Overheads overheads = overheads_of(plan, setting);
+  Bytes needed;
+  const auto finds_room = [&](const Program& program) {
+    needed = std::max(needed, least_needed(program, overheads));
+    return needed <= room;
+  };
   const bool stages = plan.slots.size() > 1;
   if (stages && overheads.caching_allocator) {
     const DeviceId device = plan.slots[fullest_stage].mesh.devices().front();
-    const Bytes needed = least_needed(lower(setting.model, plan, device), overheads);
-    if (needed > room) return TooLarge{needed};
+    if (!finds_room(lower(setting.model, plan, device))) return TooLarge{needed};
   }
-  const Represented represented = represent(setting.model, plan, setting.cluster);
+  const auto represented =
+      represent_if(setting.model, plan, setting.cluster,
+                   [&](const Program& program) { return stages || finds_room(program); });
+  if (!represented) return TooLarge{needed};
   std::int64_t tasks = 0;
-  for (const Program& program : represented.programs) {
-    const Bytes needed = stages ? Bytes() : least_needed(program, overheads);
-    if (needed > room) return TooLarge{needed};
+  for (const Program& program : represented->programs) {
     tasks += static_cast<std::int64_t>(program.tasks.size());
   }
-  Report report = play(represented, plan, setting).report;
+  Report report = play(*represented, plan, setting).report;
   return SimulatedPlan{std::get<Plan>(std::move(made)), std::move(report), tasks};
 }
 

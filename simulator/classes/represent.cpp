@@ -37,9 +37,8 @@ class Representation {
         map_(cluster),
         places_(plan) {}
 
+  // None: they cannot be told apart.
   std::optional<Represented> run() {
-    if (!places_.is_uniform()) return std::nullopt;
-    start();
     if (!find_groups()) return std::nullopt;
     find_links();
     add_copies();
@@ -50,9 +49,11 @@ class Representation {
     return std::move(result_);
   }
 
- private:
+  bool is_uniform() const { return places_.is_uniform(); }
+
   // Colours to start from: the place in the plan, the type of the device and what is slow about it.
-  void start() {
+  // False: one of them is not wanted.
+  bool start(const IsWanted& is_wanted) {
     const auto alike = alike_places(lowering_.planned(), plan_);
     std::map<std::tuple<std::uint32_t, std::size_t, double>, std::uint32_t> numbers;
     std::vector<DeviceId> firsts;
@@ -71,10 +72,15 @@ class Representation {
       input_.device_colors.push_back(entry->second);
     }
     first_color_ = input_.device_colors;
-    for (const DeviceId device : firsts) first_programs_.push_back(lowering_.program(device));
+    for (const DeviceId device : firsts) {
+      first_programs_.push_back(lowering_.program(device));
+      if (!is_wanted(first_programs_.back())) return false;
+    }
     for (const Program& program : first_programs_) groups_.push_back(groups_of(program));
+    return true;
   }
 
+ private:
   bool find_groups() {
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       const std::uint32_t color = input_.device_colors[d];
@@ -274,10 +280,19 @@ class Representation {
 }  // namespace
 
 Represented represent(const Model& model, const Plan& plan, const Cluster& cluster) {
-  if (auto represented = Representation(model, plan, cluster).run()) {
-    return std::move(*represented);
+  return *represent_if(model, plan, cluster, [](const Program&) { return true; });
+}
+
+std::optional<Represented> represent_if(const Model& model, const Plan& plan,
+                                        const Cluster& cluster, const IsWanted& is_wanted) {
+  Representation representation(model, plan, cluster);
+  if (representation.is_uniform()) {
+    if (!representation.start(is_wanted)) return std::nullopt;
+    if (auto represented = representation.run()) return represented;
   }
-  return represent_all(model, plan, cluster);
+  Represented all = represent_all(model, plan, cluster);
+  return std::ranges::all_of(all.programs, is_wanted) ? std::optional(std::move(all))
+                                                      : std::nullopt;
 }
 
 Represented represent_all(const Model& model, const Plan& plan, const Cluster& cluster) {

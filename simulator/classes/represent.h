@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "costmodel/cluster/cluster.h"
@@ -28,6 +30,11 @@ struct Represented {
 // Lowers only the programs it returns. A plan whose devices cannot be told apart by their place (a
 // mesh that differs between slots, a group that is no product of axes) has one class for each.
 Represented represent(const Model& model, const Plan& plan, const Cluster& cluster);
+
+// The same; none as soon as there is a program that is not wanted.
+using IsWanted = std::function<bool(const Program&)>;
+std::optional<Represented> represent_if(const Model& model, const Plan& plan,
+                                        const Cluster& cluster, const IsWanted& is_wanted);
 
 // Every device by itself.
 Represented represent_all(const Model& model, const Plan& plan, const Cluster& cluster);
