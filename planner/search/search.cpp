@@ -356,20 +356,19 @@ class Search {
   }
 
   // Some more plans to choose from, where the proof left few: the next by their bounds. Of plans
-  // that take long to simulate there are fewer, or none.
+  // that take long to play there are fewer, or none.
   void add_alternatives() {
     constexpr std::size_t kAlternatives = 5;
-    constexpr int kMostSimulated = 10, kMostTurns = 100;
-    constexpr std::int64_t kMostTasks = 100'000;
+    constexpr int kMostSimulated = 10;
+    constexpr std::int64_t kMostTurns = 2000, kMostTasks = 100'000, kMostPlayed = 20'000'000;
     const std::size_t wanted = std::min(kAlternatives, question_.top);
     const std::int64_t before = tasks_;
     int simulated = 0;
-    for (int turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
+    for (std::int64_t turn = 0; turn < kMostTurns && simulated < kMostSimulated; ++turn) {
       if (!best_ || !result_.complete || alike() >= wanted) return;
       if (tasks_ - before + tasks_of_plan() > kMostTasks) return;
-      if (stop_.stop_requested()) return;
-      constexpr double kAny = std::numeric_limits<double>::infinity();
-      const auto node = open_.next(kAny, kAny, true);
+      if (turn * tasks_of_plan() > kMostPlayed || stop_.stop_requested()) return;
+      const auto node = open_.next(std::numeric_limits<double>::infinity(), std::nullopt, true);
       if (!node) return;
       if (node->depth == Depth::Plan) ++simulated;
       look_at(*node);
