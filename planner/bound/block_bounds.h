@@ -66,6 +66,8 @@ struct BlockBound {
   BlockSteps steps[2];         // the same, forward and backward
   Bytes kept;                  // from the forward to the backward, of one micro-batch
   std::vector<Bytes> kept_by;  // of these what each op leaves
+  // Seconds of each op's kernels in the forward, if it leaves something: what dropping that costs.
+  std::vector<double> again_by;
   // Where activations go to the host: what is brought back for the backward, and the seconds of its
   // kernels from the first on that uses what comes last.
   Bytes back;

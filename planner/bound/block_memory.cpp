@@ -173,6 +173,14 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
     cost.kept += life.size;
     if (life.op && ops.contains(*life.op)) cost.kept_by[*life.op - ops.first_op] += life.size;
   }
+  cost.again_by.resize(cost.kept_by.size(), 0);
+  for (std::size_t t = forward.first; t < forward.end; ++t) {
+    const std::size_t op = priced.fragment_task(t).op;
+    if (!priced.computes(t) || !ops.contains(op)) continue;
+    if (cost.kept_by[op - ops.first_op] > Bytes()) {
+      cost.again_by[op - ops.first_op] += priced.seconds(t);
+    }
+  }
   cost.forward_peak = peak_in(priced, lives, fetched, forward, forward, true);
   cost.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
   cost.forward_use_peak = peak_in(priced, lives, fetched, forward, forward, false);

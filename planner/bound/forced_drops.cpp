@@ -23,6 +23,15 @@ Bytes kept_beside(const BlockBound& block, const std::vector<bool>& dropped) {
   return kept;
 }
 
+// What it takes to compute again what is dropped.
+double again_s(const BlockBound& block, const std::vector<bool>& dropped) {
+  double seconds = 0;
+  for (std::size_t op = 0; op < block.again_by.size(); ++op) {
+    if (block.layer && dropped[op]) seconds += block.again_by[op];
+  }
+  return seconds;
+}
+
 std::vector<std::string> common(const std::vector<std::string>& a,
                                 const std::vector<std::string>& b) {
   std::vector<std::string> both;
@@ -133,8 +142,32 @@ RecomputeChoice Bounds::mixed_drops(const PlanChoices& plain, const StageWork& w
   return {Recompute::Drop, enough, one.recompute.dropped, before.recompute.dropped};
 }
 
-// Sets that stand next to each other may be mixed where one of them finds room.
+// Of squares and cubes ops also move what they read, and not all of that is done again.
+std::vector<Bounds::LayerAgain> Bounds::again_in_layers(const PlanChoices& choices) {
+  const RecomputeChoice& recompute = choices.recompute;
+  if (recompute.kind != Recompute::Drop || choices.tensor != TensorForm::OneD) return {};
+  const BlockBounds& costs = plain_blocks(choices);
+  const auto dropped = droppings_of(
+      setting_.model,
+      {{Recompute::Drop, 0, recompute.dropped}, {Recompute::Drop, 0, dropped_behind(recompute)}});
+  std::vector<LayerAgain> blocks;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    blocks.push_back({again_s(costs.blocks[b], (*dropped[0].dropped)[b]),
+                      again_s(costs.blocks[b], (*dropped[1].dropped)[b])});
+  }
+  return blocks;
+}
+
 RecomputeChoice Bounds::forced_drops(const PlanChoices& choices) {
+  PlanChoices forced = choices;
+  forced.recompute = least_drops(choices);
+  const bool known = std::holds_alternative<BlockBounds>(blocks(forced)) &&
+                     std::holds_alternative<BlockBounds>(other_blocks(forced));
+  return known ? forced.recompute : RecomputeChoice{};
+}
+
+// Sets that stand next to each other may be mixed where one of them finds room.
+RecomputeChoice Bounds::least_drops(const PlanChoices& choices) {
   if (!room_ || choices.offload_activations) return {};
   PlanChoices plain = choices;
   plain.recompute = {};
@@ -158,10 +191,7 @@ RecomputeChoice Bounds::forced_drops(const PlanChoices& choices) {
     if (forced && forced->kind == Recompute::None) return {};
     fits_before = fits;
   }
-  plain.recompute = forced.value_or(RecomputeChoice{});
-  const bool known = std::holds_alternative<BlockBounds>(blocks(plain)) &&
-                     std::holds_alternative<BlockBounds>(other_blocks(plain));
-  return known ? plain.recompute : RecomputeChoice{};
+  return forced.value_or(RecomputeChoice{});
 }
 
 }  // namespace meshwright

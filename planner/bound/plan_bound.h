@@ -99,12 +99,14 @@ class Bounds {
   Bytes frugal_bytes(const PlanChoices& choices);
   // What is dropped by every way to recompute with which such a plan may find room. It takes no
   // longer than any of them: nothing is sooner because more is computed again.
+  RecomputeChoice least_drops(const PlanChoices& choices);
+  // The same where blocks can be planned so, or nothing.
   RecomputeChoice forced_drops(const PlanChoices& choices);
   // Of all plans with these degrees, place, micro-batch and division of work, whatever else is
   // chosen: the stages must do all the work, and keep all the state.
   PlanBound of_any(const PlanChoices& choices);
-  // Of all plans with this schedule and these layers besides: no later than ends_of. Backwards
-  // only where there are few.
+  // Of all plans with this schedule and these layers besides, that drop as much or more: no later
+  // than ends_of. Backwards only where there are few.
   StageEnds least_ends(const PlanChoices& choices);
   Seconds of_schedule(const PlanChoices& choices) { return step_with(least_ends(choices)); }
   Seconds step_with(const StageEnds& ends) const {
@@ -268,6 +270,12 @@ class Bounds {
   RecomputeChoice mixed_drops(const PlanChoices& plain, const StageWork& work,
                               const BlockBounds& costs, const Dropping& one,
                               const Dropping& before) const;
+  // What dropping costs in the backward of each block, of a chunk's first layers and of its others.
+  // Empty: nothing is known to be dropped.
+  struct LayerAgain {
+    double first_s = 0, other_s = 0;
+  };
+  std::vector<LayerAgain> again_in_layers(const PlanChoices& choices);
   static std::vector<Dropping> droppings_of(const Model& model,
                                             std::vector<RecomputeChoice> recomputes);
   // Without recomputation.

@@ -59,6 +59,7 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
     double through = 0, through_both = 0;  // from what it is given to what it gives away
     PortLoad ports = {};                   // of the backward
   };
+  const auto again = again_in_layers(choices);
   std::vector<Chunk> chunks(runs.size());
   std::vector<double> of_stages(stages, 0);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
@@ -67,6 +68,10 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
       const auto count = static_cast<double>(run.count);
       chunks[c].forward += count * block.forward.advance.rows[kCompute][kCompute];
       chunks[c].backward += count * block.backward.advance.rows[kCompute][kCompute];
+      if (!again.empty()) {
+        const auto& [first_s, other_s] = again[run.block];
+        chunks[c].backward += count * (run.recomputes ? first_s : other_s);
+      }
       chunks[c].ports.add(block.backward.ports, count);
       if (!block.layer)
         continue;  // what stands before the layers and behind them has no way through

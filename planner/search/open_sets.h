@@ -26,7 +26,9 @@ inline bool is_before(const Node& a, const Node& b) {
     return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.microbatch, c.sequence_parallel, c.schedule,
                       c.virtual_stages, c.context, c.ulysses.value_or(0), c.place.size(), c.zero,
                       c.recompute.kind, c.recompute.dropped.size(), c.recompute.layers,
-                      c.offload_activations, c.offload_optimizer, c.bucket.value());
+                      c.offload_activations, c.offload_optimizer, c.bucket.value(),
+                      c.shard.value_or(0), c.tensor, c.inner_ring.value_or(0), c.etp.value_or(0),
+                      c.offloaded_layers, c.layers.size());
   };
   if (const auto order = numbers(a.choices) <=> numbers(b.choices); order != 0) return order < 0;
   const auto counts = [](const PlanChoices& c) {

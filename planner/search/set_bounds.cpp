@@ -61,8 +61,7 @@ PlanBound SetBounds::bound_of(Child& child) {
       return {state_transfers(choices).least_step(*child.before.ends),
               bounds_->state_of(space_.leanest_optimizer(choices)), Bytes()};
     case Depth::State:
-      return {bounds_->of_any_state(fastest(choices, space_.leanest_optimizer(choices))), Bytes(),
-              Bytes()};
+      return of_state(choices);
     case Depth::Lanes: {
       const auto buckets = bounded_buckets(choices);
       return {buckets.empty() ? Seconds(0) : buckets.front().least, Bytes(), Bytes()};
@@ -161,6 +160,13 @@ PlanChoices SetBounds::fastest(const PlanChoices& choices, const PlanChoices& le
   PlanChoices one = keeping_all(choices);
   one.recompute = bounds_->forced_drops(lean);
   return one;
+}
+
+// Before blocks are lowered that recompute.
+PlanBound SetBounds::of_state(const PlanChoices& choices) {
+  PlanChoices one = keeping_all(choices);
+  one.recompute = bounds_->least_drops(space_.leanest_optimizer(choices));
+  return {bounds_->of_schedule(one), Bytes(), Bytes()};
 }
 
 PlanBound SetBounds::of_memory(const PlanChoices& choices) {

@@ -49,6 +49,7 @@ class SetBounds {
   // Whatever the bucket.
   Bytes bytes_of(const PlanChoices& choices);
   PlanBound of_memory(const PlanChoices& choices);
+  PlanBound of_state(const PlanChoices& choices);
   // Of all ways to recompute; `lean` has the state that takes least memory.
   PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;
   PlanBound of_recompute(PlanChoices& choices);

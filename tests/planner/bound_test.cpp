@@ -148,12 +148,15 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     plain.offload_activations = false;
     CHECK(bounds.step_of(plain) * kRounding <= bound.step);
     CHECK(bounds.of_any_state(plain) * kWholeRates <= bound.step);
-    check_no_later(bounds.least_ends(choices), *bounds.ends_of(plain));
+    check_no_later(bounds.least_ends(plain), *bounds.ends_of(plain));
+    check_no_later(bounds.least_ends(choices), *bounds.ends_of(choices));
     CHECK(transfers.least_step(*bounds.ends_of(plain)) <= report.step);
     CHECK(bounds.of_any_microbatch(choices) <= bounds.of_kernels(choices));
     // What all ways drop that find the room that the plan needs, it drops too.
     Bounds tight(batch, setting, needed, recomputes_with(choices.recompute));
     CHECK(tight.of(choices).step <= report.step);
+    plain.recompute = tight.least_drops(choices);
+    CHECK(tight.of_schedule(plain) <= report.step);
     plain.recompute = tight.forced_drops(choices);
     CHECK(tight.of_any_state(plain) <= report.step);
     CHECK(transfers.least_step(*tight.ends_of(plain)) <= report.step);
