@@ -80,6 +80,8 @@ Picked ask(const std::vector<Asked>& group, const Fits& fits) {
   const Setting setting = setting_of(first, fits, first.software);
   SearchQuestion question{.batch = first.batch,
                           .defaults = choices_of(setting.defaults, first.batch.precision)};
+  // What numbers gradients are summed in is no choice of the search.
+  question.defaults.gradient_precision = first.choices.gradient_precision;
   question.gap = kGap;
   question.top = 1;
   question.most_simulated = kMostSimulated;
@@ -203,7 +205,9 @@ std::map<std::string, std::vector<Asked>> groups_of(const std::vector<std::strin
     if (!run.scored() || run.is_narrow() || !run.step || !wanted) continue;
     auto expressed = express(run, software, kData);
     if (auto* plan = std::get_if<RunPlan>(&expressed)) {
-      groups[question_of(run)].push_back({run, std::move(*plan)});
+      const auto gradients = plan->choices.gradient_precision.value_or(Precision::FP32);
+      const std::string question = fmt::format("{}|{}", question_of(run), to_text(gradients));
+      groups[question].push_back({run, std::move(*plan)});
     }
   }
   return groups;
