@@ -81,12 +81,19 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
     of_stages[c % stages] += chunks[c].forward + chunks[c].backward;
   }
   const auto microbatches = static_cast<double>(microbatches_of(choices));
+  Prices& prices = prices_of(choices);
+  const auto message_s = [&](std::size_t from, std::size_t to) {
+    return send_price(prices, choices, static_cast<std::int64_t>(from % stages),
+                      static_cast<std::int64_t>(to % stages), costs.message)
+        .seconds;
+  };
   StageEnds ends;
   double ahead = 0;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const double work = c < stages ? of_stages[c] : chunks[c].forward + chunks[c].backward;
     ends.all = std::max(ends.all, microbatches * work + std::max(0.0, ahead - early));
     ahead += chunks[c].through_both;
+    if (stages > 1) ahead += message_s(c, c + 1) + message_s(c + 1, c);
   }
   // Of many micro-batches it takes longer to write the order than to play what is left otherwise,
   // and sums take less of a step.
@@ -116,7 +123,7 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
     for (std::size_t c = s; c < chunks.size(); c += stages) {
       stage.ports.add(chunks[c].ports, microbatches);
     }
-    begin += chunks[s].through;
+    begin += chunks[s].through + (stages > 1 ? message_s(s, s + 1) : 0);
   }
   return ends;
 }

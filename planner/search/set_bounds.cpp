@@ -106,6 +106,7 @@ PlanBound SetBounds::of_place(const PlanChoices& choices) {
     if (!least || (fits ? least->bytes > room_ || own.step < least->step : bytes < least->bytes)) {
       least = own;
     }
+    if (fits && own.step == kernels) break;  // none has less
   }
   return least.value_or(PlanBound{});
 }
