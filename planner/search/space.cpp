@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "costmodel/base/input_error.h"
 #include "planner/search/each_choice.h"
@@ -398,7 +399,12 @@ double SearchSpace::size() const {
   const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
   // What follows the mesh depends on little of it, unless a target has a say.
   std::map<std::int64_t, double> scheduled;  // by stages, with what layers keep
-  std::map<std::pair<std::array<std::int64_t, 4>, TensorForm>, double> divided;  // with zero
+  // With zero. Of stages only how they lie in a node counts, and on how many devices of a node a
+  // replica must be to find nodes enough.
+  const std::int64_t node = setting_.cluster.node_types.front().devices;
+  const std::int64_t nodes = setting_.cluster.nodes.front().count;
+  using DividedKey = std::tuple<std::array<std::int64_t, 4>, TensorForm, std::vector<std::int64_t>>;
+  std::map<DividedKey, double> divided;
   // By replicas, those in a node and those that share experts out, and parts of sequences.
   std::map<std::array<std::int64_t, 4>, double> states;
   const auto count_states = [&](const PlanChoices& one) {
@@ -420,8 +426,9 @@ double SearchSpace::size() const {
     if (first || target_) {
       state->second = count(buckets(one));
     }
+    const std::int64_t least = device_count(one) / (nodes + 1) + 1;
     const auto [division, other] =
-        divided.try_emplace({{one.dp, one.tp, one.pp, one.cp}, one.tensor});
+        divided.try_emplace({{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node)});
     if (other || target_) {
       division->second = 0;
       for (const PlanChoices& way : divisions(one)) division->second += count_states(way);
