@@ -73,8 +73,8 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
         chunks[c].backward += count * (run.recomputes ? first_s : other_s);
       }
       chunks[c].ports.add(block.backward.ports, count);
-      if (!block.layer)
-        continue;  // what stands before the layers and behind them has no way through
+      // What stands before the layers and behind them has no way through.
+      if (!block.layer) continue;
       chunks[c].through += count * block.forward.advance.rows[kBoundary][kBoundary];
       chunks[c].through_both += count * both_ways(block, kBoundary);
     }
