@@ -286,23 +286,23 @@ const PipelineItems& Bounds::items(const PlanChoices& choices) {
   return entry->second;
 }
 
-PlanBound Bounds::needed_by(const PlanChoices& choices) {
-  const StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
+PlanBound Bounds::needed_by(const StagePlay& play, const PlanChoices& choices) const {
   const auto [needed, stage] = play.fullest();
   return {Seconds(0), needed + held_always(choices), play.host_bytes(), stage};
 }
 
 // How fast one is that finds no room nobody wants to know.
 PlanBound Bounds::of(const PlanChoices& choices) {
-  PlanBound bound = needed_by(choices);
-  if (room_ && bound.bytes > *room_) return bound;
   StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
+  PlanBound bound = needed_by(play, choices);
+  if (room_ && bound.bytes > *room_) return bound;
   bound.step = with_steps_between(play.step(), choices);
   return bound;
 }
 
 PlanBound Bounds::least_of(const PlanChoices& choices) {
-  PlanBound bound = needed_by(choices);
+  const StagePlay play(*this, choices, work_of(choices), LeftOpen::Nothing);
+  PlanBound bound = needed_by(play, choices);
   if (!room_ || bound.bytes <= *room_) bound.step = least_step_of(choices);
   return bound;
 }
@@ -325,9 +325,10 @@ Seconds Bounds::with_steps_between(double step, const PlanChoices& choices) cons
 }
 
 Seconds Bounds::of_any_state(const PlanChoices& choices) {
-  const double all = ends_of(choices)->all;
-  const double copies = StagePlay(*this, choices, work_of(choices), LeftOpen::State).copies_s();
-  return Seconds(std::max(all, copies) * kRounding + setting_.step.step_s);
+  StageWork& work = work_of(choices);
+  StagePlay play(*this, choices, work, LeftOpen::State);
+  if (!work.ends) work.ends = std::make_shared<StageEnds>(play.ends());
+  return Seconds(std::max(work.ends->all, play.copies_s()) * kRounding + setting_.step.step_s);
 }
 
 std::shared_ptr<const StageEnds> Bounds::ends_of(const PlanChoices& choices) {

@@ -284,7 +284,8 @@ class Bounds {
   std::int64_t microbatches_of(const PlanChoices& choices) const {
     return batch_.global_batch / (choices.dp * choices.microbatch);
   }
-  PlanBound needed_by(const PlanChoices& choices);  // without a time
+  // Without a time.
+  PlanBound needed_by(const StagePlay& play, const PlanChoices& choices) const;
   Seconds with_steps_between(double step, const PlanChoices& choices) const;
   // The latest are kept: plans that differ in their state are asked about one after the other.
   StageWork& work_of(const PlanChoices& choices);

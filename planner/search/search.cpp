@@ -15,6 +15,7 @@
 #include "planner/search/crew.h"
 #include "planner/search/expectation.h"
 #include "planner/search/objective.h"
+#include "planner/search/pace.h"
 #include "planner/search/set_bounds.h"
 #include "planner/search/space.h"
 #include "planner/search/staged_sets.h"
@@ -48,11 +49,11 @@ class Search {
     add_all(std::move(meshes));
     while (!stop_.stop_requested() && !is_exhausted()) {
       constexpr double kNever = std::numeric_limits<double>::infinity();
-      const auto node = open_.next(best_ ? enough() : kNever, promising(), best_.has_value());
+      const auto promising = pace_.promising(best_, bounds().block_count());
+      const auto node = open_.next(best_ ? enough() : kNever, promising, best_.has_value());
       if (!node) break;
       look_at(*node);
-      ++turns_;
-      if (node->depth == Depth::Plan) latest_ = {turns_, bounds().block_count()};
+      pace_.note_turn();
       report_progress(node->depth == Depth::Plan);
     }
     prove();
@@ -73,27 +74,6 @@ class Search {
   Bytes room() const {
     const double share = question_.allow_close ? 1 : 1 - kCloseShare;
     return Bytes(static_cast<std::int64_t>(static_cast<double>(capacity_.value()) * share));
-  }
-
-  // What must be expected of a set to go before the least bounds: the less, the more plans were no
-  // better. None: these come to plans soon enough, or a plan was looked at not long ago.
-  std::optional<double> promising() const {
-    constexpr double kMuchBetter = 0.97, kStep = 0.02;
-    constexpr std::int64_t kManyTurns = 12'000, kFewTurns = 50;
-    constexpr std::size_t kManyBlocks = 1500;
-    const bool many = turns_ >= kManyTurns || bounds().block_count() >= kManyBlocks;
-    // For the proof.
-    if (!many || turns_ % 4 == 3) return std::nullopt;
-    if (!best_) {
-      const std::int64_t pause = kFewTurns << std::min<std::int64_t>(in_vain_, 10);
-      if (in_vain_ > 0 && turns_ < latest_.turns + pause) return std::nullopt;
-      return std::numeric_limits<double>::infinity();
-    }
-    // A quarter more each time.
-    const bool soon =
-        turns_ < latest_.turns * 5 / 4 && bounds().block_count() < latest_.blocks * 5 / 4;
-    if (soon) return std::nullopt;
-    return *best_ * (kMuchBetter - kStep * static_cast<double>(in_vain_));
   }
 
   // What nothing open may cost less than.
@@ -124,14 +104,14 @@ class Search {
     for (std::size_t i = 0; i < children.size(); ++i) {
       auto* own = std::get_if<PlanBound>(&found[i]);
       if (!own || children[i].depth != Depth::Played) continue;
-      own->step = of_state(children[i].choices);
+      own->step = of_played(children[i].choices);
     }
     return found;
   }
 
   // With the best bucket, whatever is kept. It takes long: only sets that are next are asked, and
   // of their buckets those that may be better than the one with the least bound.
-  Seconds of_state(const PlanChoices& choices) {
+  Seconds of_played(const PlanChoices& choices) {
     std::vector<BoundedPlan> plans = sets_.front().bounded_buckets(choices);
     if (plans.empty()) return Seconds(0);
     const Seconds first = bounds().step_of(plans.front().choices);
@@ -231,7 +211,7 @@ class Search {
     if (node.depth == Depth::Plan) {
       const std::optional<double> before = best_;
       simulate(node);
-      in_vain_ = best_ != before ? 0 : in_vain_ + 1;
+      pace_.note_plan(best_ != before, bounds().block_count());
       if (node.choices.offload_activations) open_.note_doubtful(node, best_ != before);
       return;
     }
@@ -321,7 +301,7 @@ class Search {
   }
 
   void report_progress(bool simulated) {
-    if (!progress_ || (turns_ % 64 != 0 && !simulated)) return;
+    if (!progress_ || (pace_.turns() % 64 != 0 && !simulated)) return;
     SearchProgress now{.counts = result_.counts,
                        .best = best_step_,
                        .best_choices = best_choices_,
@@ -428,16 +408,10 @@ class Search {
   std::map<std::string, TriedPlan> ahead_;  // by their text
   std::int64_t tasks_ = 0;                  // that were simulated
   std::optional<double> best_;              // by the objective
-  std::int64_t in_vain_ = 0;                // simulated plans since the best
   double least_ = 0;                        // that anything costs, as far as is proven
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
-  std::int64_t turns_ = 0;
-  // When the latest plan was simulated.
-  struct {
-    std::int64_t turns = 0;
-    std::size_t blocks = 0;
-  } latest_;
+  Pace pace_;
   std::optional<Node> early_;  // the least of those that do not fit while much is open
   Reasons refusal_;            // why the first that cannot be planned cannot
   SearchResult result_;

@@ -97,7 +97,7 @@ std::variant<Plan, Reasons> plan_of(const PlanChoices& choices, const BatchChoic
   Reasons reasons = check_choices(choices, batch, setting.model, setting.cluster);
   if (!reasons.empty()) return reasons;
   Plan plan = resolve(choices, batch, setting.model, setting.cluster, *setting.costs);
-  // What it offloads a plan keeps that was checked before.
+  // What resolve offloads is what a plan keeps that it has checked: only hosts are left to ask for.
   reasons = plan.offload.empty() ? check_plan(plan, setting.model, setting.cluster)
                                  : check_hosts(plan, setting.cluster);
   if (!reasons.empty()) return reasons;
