@@ -44,34 +44,36 @@ inline double at(const LaneTimes& row, const LaneTimes& state) {
   return time;
 }
 
-struct MaxPlus {
-  std::array<LaneTimes, kStateSize> rows;  // what each is afterwards
-
+class MaxPlus {
+ public:
+  MaxPlus() { columns_.fill(never()); }
   static MaxPlus unit() {
     MaxPlus matrix;
-    for (std::size_t i = 0; i < kStateSize; ++i) matrix.rows[i] = moment_of(i);
+    for (std::size_t i = 0; i < kStateSize; ++i) matrix.columns_[i][i] = 0;
     return matrix;
+  }
+  // How long after one moment before it the other is, at the least.
+  double from(std::size_t before, std::size_t after) const { return columns_[before][after]; }
+  void set_row(std::size_t after, const LaneTimes& row) {
+    for (std::size_t j = 0; j < kStateSize; ++j) columns_[j][after] = row[j];
   }
   // Most lanes of most plans are never held back.
   LaneTimes operator()(const LaneTimes& state) const {
     LaneTimes after = never();
     for (std::size_t j = 0; j < kStateSize; ++j) {
-      if (state[j] == kNever) continue;
-      for (std::size_t i = 0; i < kStateSize; ++i) {
-        after[i] = std::max(after[i], rows[i][j] + state[j]);
-      }
+      if (state[j] != kNever) raise(after, columns_[j], state[j]);
     }
     return after;
   }
   // First this one, then the other.
   MaxPlus then(const MaxPlus& next) const {
     MaxPlus both;
-    for (std::size_t i = 0; i < kStateSize; ++i) {
-      both.rows[i] = never();
-      for (std::size_t j = 0; j < kStateSize; ++j) raise(both.rows[i], rows[j], next.rows[i][j]);
-    }
+    for (std::size_t j = 0; j < kStateSize; ++j) both.columns_[j] = next(columns_[j]);
     return both;
   }
+
+ private:
+  std::array<LaneTimes, kStateSize> columns_;  // by moment before: what each is afterwards
 };
 
 }  // namespace meshwright

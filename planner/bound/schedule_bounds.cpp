@@ -13,7 +13,7 @@ namespace {
 
 // From one moment to the same of the next block, forward and backward.
 double both_ways(const BlockBound& block, std::size_t moment) {
-  return block.forward.advance.rows[moment][moment] + block.backward.advance.rows[moment][moment];
+  return block.forward.advance.from(moment, moment) + block.backward.advance.from(moment, moment);
 }
 
 }  // namespace
@@ -50,9 +50,9 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
   double early = 0, unasked = 0;  // before a backward's end, and of a forward without its input
   for (const BlockBound& block : costs.blocks) {
     if (!block.layer) continue;  // a chunk with another before it begins with a layer
-    const auto &back = block.backward.advance.rows, &ahead = block.forward.advance.rows;
-    early = std::max(early, back[kCompute][kCompute] - back[kBoundary][kCompute]);
-    unasked = std::max(unasked, ahead[kCompute][kCompute] - ahead[kCompute][kBoundary]);
+    const MaxPlus &back = block.backward.advance, &ahead = block.forward.advance;
+    early = std::max(early, back.from(kCompute, kCompute) - back.from(kCompute, kBoundary));
+    unasked = std::max(unasked, ahead.from(kCompute, kCompute) - ahead.from(kBoundary, kCompute));
   }
   struct Chunk {
     double forward = 0, backward = 0;
@@ -66,8 +66,8 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
     for (const BlockRun& run : runs[c]) {
       const BlockBound& block = costs.blocks[run.block];
       const auto count = static_cast<double>(run.count);
-      chunks[c].forward += count * block.forward.advance.rows[kCompute][kCompute];
-      chunks[c].backward += count * block.backward.advance.rows[kCompute][kCompute];
+      chunks[c].forward += count * block.forward.advance.from(kCompute, kCompute);
+      chunks[c].backward += count * block.backward.advance.from(kCompute, kCompute);
       if (!again.empty()) {
         const auto& [first_s, other_s] = again[run.block];
         chunks[c].backward += count * (run.recomputes ? first_s : other_s);
@@ -75,7 +75,7 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
       chunks[c].ports.add(block.backward.ports, count);
       // What stands before the layers and behind them has no way through.
       if (!block.layer) continue;
-      chunks[c].through += count * block.forward.advance.rows[kBoundary][kBoundary];
+      chunks[c].through += count * block.forward.advance.from(kBoundary, kBoundary);
       chunks[c].through_both += count * both_ways(block, kBoundary);
     }
     of_stages[c % stages] += chunks[c].forward + chunks[c].backward;

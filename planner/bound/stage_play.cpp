@@ -197,7 +197,7 @@ void StagePlay::wait_for_weights(std::size_t number, const PipelineItem& item) {
   }
   stage.state[kCompute] = std::max(stage.state[kCompute], end);
   const MaxPlus& last = work_.block_of(work_.chunk(index).runs.back()).forward.advance;
-  if (last.rows[kBoundary][kCompute] >= last.rows[kCompute][kCompute]) {
+  if (last.from(kCompute, kBoundary) >= last.from(kCompute, kCompute)) {
     stage.state[kBoundary] = std::max(stage.state[kBoundary], end);
   }
 }

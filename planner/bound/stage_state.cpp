@@ -278,7 +278,7 @@ double StagePlay::slowed_s(std::size_t number, double norm) {
     for (const bool forward : {true, false}) {
       const double first = gathers_first(chunk, forward) ? prices.least : 0;
       const MaxPlus& advance = forward ? chunk.forward : chunk.backward;
-      const double entry = advance.rows[kCompute][kCompute] + first;
+      const double entry = advance.from(kCompute, kCompute) + first;
       entries += entry;
       waits += first + (forward ? chunk.forward_transfer_s : chunk.backward_transfer_s);
       lanes += std::max(entry, entry_lanes_s(prices, forward));

@@ -192,11 +192,12 @@ class StretchPlay {
       lanes_[program_.tasks[t].lane.index()] = t;
     }
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-      if (const auto index = state_of(lane)) work.advance.rows[*index] = lane_row(lane);
+      if (const auto index = state_of(lane)) work.advance.set_row(*index, lane_row(lane));
     }
-    raise(work.advance.rows[kHost], moment_of(kHost),
-          static_cast<double>(work.launches) * priced_.dispatch());
-    work.advance.rows[kBoundary] = boundary_row();
+    LaneTimes host = never();
+    host[kHost] = static_cast<double>(work.launches) * priced_.dispatch();
+    work.advance.set_row(kHost, host);
+    work.advance.set_row(kBoundary, boundary_row());
     work.ports = waited_ports();
     return work;
   }
