@@ -99,8 +99,8 @@ class NodeQueue {
 // least bounds stand where little is decided. Those whose activations go to the host take turns
 // with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
 // vain: whether they fit and hide their copies only a simulation tells. Plans that are not expected
-// to fit wait for others that cost little more, the longer the more of them did not: these may be
-// good enough.
+// to fit, or to be good enough, wait for others that cost little more, the longer the more of them
+// did not fit: these may be good enough.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -181,11 +181,12 @@ class OpenSets {
     }
     return *least;
   }
-  // Sets those plans aside that would be next and are not expected to fit.
+  // Sets those plans aside that would be next and of which nothing is expected.
   void let_wait(NodeQueue& queue, double enough) {
     for (const auto* top = queue.top(); top && top->number < enough; top = queue.top()) {
       const Node& node = top->open->node;
-      if (node.depth != Depth::Plan || expectation_.fits(node)) return;
+      if (node.depth != Depth::Plan) return;
+      if (expectation_.fits(node) && expectation_.may_cost_less(node, enough)) return;
       waiting_.push(queue.pop());
     }
   }
@@ -231,8 +232,8 @@ class OpenSets {
 
   const Expectation& expectation_;
   Group sure_, doubtful_;
-  NodeQueue waiting_;         // plans that are not expected to fit
-  std::int64_t misfits_ = 0;  // of these, since one did
+  NodeQueue waiting_;         // plans of which nothing is expected
+  std::int64_t misfits_ = 0;  // of those that were not expected to fit, since one did
   NodeQueue by_expected_;     // sure ones
   std::size_t taken_ = 0;     // since that one was cleaned
   std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best

@@ -258,7 +258,7 @@ class Search {
     const Fit fit = fit_within(report, question_.max_memory);
     const bool fits = fit == Fit::Yes || (fit == Fit::Close && question_.allow_close);
     if (!expectation_.fits(node)) open_.note_unexpected(node, fits);
-    expectation_.learn(node, report);
+    expectation_.learn(node, report, cost_of(node.choices, report.step));
     if (fit == Fit::No) {
       ++result_.counts.too_large;
       note_nearest(node.choices, Report::needed(report.fullest()));
