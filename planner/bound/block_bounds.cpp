@@ -38,7 +38,7 @@ void add_copies(BlockBound& cost, const PricedProgram& priced, const Fragment& f
                        *back[b] < backward.end && buffer.buffer.element != BufferElement::Index &&
                        std::holds_alternative<OfMicrobatch>(buffer.holds);
     if (!comes) continue;
-    cost.back += expected_bytes_of(buffer.buffer, precision);
+    cost.memory.back += expected_bytes_of(buffer.buffer, precision);
     if (*forward[b] < last) continue;
     last = *forward[b];
     cost.after_back_s = 0;
@@ -71,7 +71,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPla
     for (std::size_t w = 0; w < weights.size(); ++w) {
       BlockWeight weight{.number = weights[w].index(),
                          .frozen = planned.graph.weights[weights[w].index()].frozen,
-                         .routed = is_routed(planned, op),
+                         .routed = is_routed(planned, plan, op),
                          .tied = uses.at(weights[w]) > 1,
                          .read_after_s = before_op};
       weight.elements = checked_product(shards.sizes(planned.op(op).weights[w]));

@@ -61,21 +61,27 @@ struct Peaks {
   }
 };
 
-struct BlockBound {
-  BlockWork forward, backward;
-  BlockSteps steps[2];         // the same, forward and backward
-  Bytes kept;                  // from the forward to the backward, of one micro-batch
-  std::vector<Bytes> kept_by;  // of these what each op leaves
-  // Seconds of each op's kernels in the forward, if it leaves something: what dropping that costs.
-  std::vector<double> again_by;
-  // Where activations go to the host: what is brought back for the backward, and the seconds of its
-  // kernels from the first on that uses what comes last.
-  Bytes back;
-  double after_back_s = 0;
+// What a block has in memory of one micro-batch.
+struct BlockMemory {
+  Bytes kept;  // from the forward to the backward
+  Bytes back;  // where activations go to the host: what is brought back for the backward
   // The most that is there in a direction besides what other blocks keep.
   Peaks forward_peak, backward_peak;
   // The same where what it keeps may be on the host while its kernels do not use it.
   Peaks forward_use_peak, backward_use_peak;
+};
+
+struct BlockBound {
+  BlockWork forward, backward;
+  BlockSteps steps[2];  // the same, forward and backward
+  BlockMemory memory;
+  // At the least, whatever a layer does not keep.
+  BlockMemory least;
+  std::vector<Bytes> kept_by;  // of what is kept, what each op leaves
+  // Seconds of each op's kernels in the forward, if it leaves something: what dropping that costs.
+  std::vector<double> again_by;
+  // Of the backward's kernels from the first on that uses what comes last from the host.
+  double after_back_s = 0;
   std::vector<BlockWeight> weights;
   bool layer = false;  // of those that chunks share
 };

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "simulator/lowering/weight_buckets.h"
+
 namespace meshwright {
 namespace {
 
@@ -95,9 +97,11 @@ std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fr
   return lives;
 }
 
-bool is_routed(const PlannedGraph& planned, std::size_t op) {
-  return planned.graph.ops[op].kind == OpKind::ExpertMatmul &&
-         !planned.op(op).layouts.weights[0].dims[0].sharding.axes.empty();
+bool is_routed(const PlannedGraph& planned, const Plan& plan, std::size_t op) {
+  if (planned.graph.ops[op].kind != OpKind::ExpertMatmul) return false;
+  const auto& axes = planned.op(op).layouts.weights[0].dims[0].sharding.axes;
+  return std::ranges::any_of(axes,
+                             [&](AxisId axis) { return shares_experts(planned, plan, axis); });
 }
 
 std::map<WeightId, std::size_t> uses_of_weights(const OpGraph& graph) {
@@ -124,7 +128,7 @@ std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragm
     if (in_order && plan.prefetch > 0) come_with_previous(weights);
     for (const auto* spans : {&weights, &gradients}) {
       for (const WholeSpan& span : *spans) {
-        const std::size_t least = is_routed(planned, span.weight.op) ? 1 : 0;
+        const std::size_t least = is_routed(planned, plan, span.weight.op) ? 1 : 0;
         for (std::size_t t = span.first; t <= span.until; ++t) {
           for (std::size_t stage = span.weight.gradient ? 1 : 2; stage < 3; ++stage) {
             for (std::size_t i = least; i < 2; ++i) fetched[t].of[stage][i] += span.size;
@@ -152,7 +156,7 @@ Peaks peak_in(const PricedProgram& priced, const std::vector<BufferLife>& lives,
     for (const BufferLife& life : lives) {
       if (life.first > t || life.last < t) continue;
       const bool is_kept = life.first < turn && life.last >= turn;
-      const bool own = own_forward.first <= life.first && life.first < own_forward.end;
+      const bool own = own_forward.contains(life.first);
       const bool in_use = t < turn ? t <= life.forward_last : t >= life.backward_first;
       if (!is_kept || (own && (always || in_use))) there += life.size;
     }
@@ -168,9 +172,9 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
                 const OpRange& ops) {
   cost.kept_by.resize(ops.end_op - ops.first_op);
   for (const BufferLife& life : lives) {
-    const bool own = forward.first <= life.first && life.first < forward.end;
+    const bool own = forward.contains(life.first);
     if (!own || life.last < priced.forward_end()) continue;
-    cost.kept += life.size;
+    cost.memory.kept += life.size;
     if (life.op && ops.contains(*life.op)) cost.kept_by[*life.op - ops.first_op] += life.size;
   }
   cost.again_by.resize(cost.kept_by.size(), 0);
@@ -181,10 +185,21 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
       cost.again_by[op - ops.first_op] += priced.seconds(t);
     }
   }
-  cost.forward_peak = peak_in(priced, lives, fetched, forward, forward, true);
-  cost.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
-  cost.forward_use_peak = peak_in(priced, lives, fetched, forward, forward, false);
-  cost.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
+  BlockMemory& memory = cost.memory;
+  memory.forward_peak = peak_in(priced, lives, fetched, forward, forward, true);
+  memory.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
+  memory.forward_use_peak = peak_in(priced, lives, fetched, forward, forward, false);
+  memory.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
+  cost.least = memory;
+  if (!cost.layer) return;
+  cost.least.kept = cost.least.back = Bytes();
+  // What is used before and after a kernel is there in between, however it came to be. What is made
+  // whole comes in another order where more is computed again.
+  const std::vector<Peaks> nothing(fetched.size());
+  cost.least.forward_peak = peak_in(priced, lives, nothing, forward, forward, false);
+  cost.least.backward_peak = peak_in(priced, lives, nothing, backward, forward, false);
+  cost.least.forward_use_peak = cost.least.forward_peak;
+  cost.least.backward_use_peak = cost.least.backward_peak;
 }
 
 // What is kept in between counts for each direction by itself: it may be on the host meanwhile.

@@ -21,8 +21,8 @@ struct BufferLife {
 std::vector<BufferLife> lives_of(const PricedProgram& priced, const Fragment& fragment,
                                  Precision precision);
 
-// Whether an op's weights are of experts that devices share out.
-bool is_routed(const PlannedGraph& planned, std::size_t op);
+// Whether an op's weights are of experts that replicas share out among them.
+bool is_routed(const PlannedGraph& planned, const Plan& plan, std::size_t op);
 std::map<WeightId, std::size_t> uses_of_weights(const OpGraph& graph);
 
 // Of a block's weights and gradients that are elsewhere, those that are whole while each task of
@@ -32,7 +32,7 @@ std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragm
                               const PlannedGraph& planned, const Plan& plan, const OpRange& ops,
                               const std::map<WeightId, std::size_t>& uses, bool in_order);
 
-// What the block keeps, and the most that there is in each direction.
+// What the block keeps, and the most that there is in each direction; at the least nothing is kept.
 void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
                 const std::vector<Peaks>& fetched, const Stretch& forward, const Stretch& backward,
                 const OpRange& ops);

@@ -31,7 +31,7 @@ class StagePlay::CopiesBack {
     const bool stays = std::exchange(stays_, false);
     const double came = std::exchange(came_, comes);
     if (stays || !away) return kNever;
-    stage_.copied_back = std::max(stage_.copied_back, came) + play_.copy_s(block.back);
+    stage_.copied_back = std::max(stage_.copied_back, came) + play_.copy_s(block.memory.back);
     return stage_.copied_back + block.after_back_s;
   }
 

@@ -113,7 +113,7 @@ double Bounds::exchange_s(Transfer transfer, const PlanChoices& choices) const {
 
 // In another place sums may take other steps, which are no less: of sums that all get, or that each
 // gets a part of, and of parts that all get, none takes less than the cheapest way does.
-double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) const {
+double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) {
   const bool alike = transfer_alike(choices) &&
                      static_cast<std::int64_t>(transfer.group.size()) == choices.tp &&
                      stage_axes(choices, setting_.model).tensor.size() == 1;
@@ -124,7 +124,7 @@ double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) co
 }
 
 // Of some of the tensor devices, wherever these stand in nodes.
-double Bounds::square_s(const Transfer& transfer, const PlanChoices& choices) const {
+double Bounds::square_s(const Transfer& transfer, const PlanChoices& choices) {
   const auto members = static_cast<std::int64_t>(transfer.group.size());
   if (!even_ || members == 1) return 0;
   std::optional<double> least;
@@ -139,11 +139,9 @@ double Bounds::square_s(const Transfer& transfer, const PlanChoices& choices) co
 }
 
 // `scattered`: each may get a part of a sum alone.
-double Bounds::sum_s(const Transfer& transfer, const ReplicaGroup& group, bool scattered) const {
+double Bounds::sum_s(const Transfer& transfer, const ReplicaGroup& group, bool scattered) {
   const auto price = [&](TransferKind kind) {
-    Transfer other{.kind = kind, .purpose = transfer.purpose, .group = devices_of(group)};
-    cut_among(other, element_count(transfer), element_of(transfer));
-    return setting_.costs->transfer(other, batch_.precision).time.value();
+    return group_price(kind, element_of(transfer), group, element_count(transfer)).seconds;
   };
   const double all = price(TransferKind::AllReduce);
   switch (transfer.kind) {
@@ -194,11 +192,24 @@ double Bounds::context_s(Transfer transfer, const PlanChoices& choices) const {
   return std::min(exchange, price(TransferKind::AllGather));
 }
 
-double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) const {
+double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) {
   if (transfer.rows) return exchange_s(transfer, choices);
   if (choices.tensor != TensorForm::OneD) return square_s(transfer, choices);
   return transfer.purpose == Purpose::Tensor ? tensor_s(transfer, choices)
                                              : context_s(transfer, choices);
+}
+
+Bounds::KernelTimes Bounds::newly_timed(const std::vector<BlockTask>& tasks,
+                                        std::int64_t samples) const {
+  KernelTimes times{.of_tasks = std::vector<std::optional<double>>(tasks.size()), .largest = {}};
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    const auto* one = std::get_if<Kernel>(&tasks[t].one);
+    if (!one) continue;
+    const Kernel kernel = grown(*one, std::get<Kernel>(tasks[t].two), samples);
+    times.largest = std::max(times.largest, used_by(tasks[t], kernel, samples, batch_.precision));
+    times.of_tasks[t] = kernel_s(kernel);
+  }
+  return times;
 }
 
 const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) {
@@ -212,16 +223,14 @@ const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) 
   const auto known_tasks = tasks_of(any_place);
   const std::vector<BlockTask>& tasks = *known_tasks;
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
+  const auto kernels = kernel_times_.get(
+      {key_of(any_place), choices.microbatch}, [&] { return newly_timed(tasks, samples); },
+      [](const KernelTimes& times) { return times.of_tasks.size(); });
   TaskEnds computing(tasks), coming(tasks);
-  Bytes largest;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const BlockTask& task = tasks[t];
-    std::optional<double> seconds;
-    if (const auto* one = std::get_if<Kernel>(&task.one)) {
-      const Kernel kernel = grown(*one, std::get<Kernel>(task.two), samples);
-      largest = std::max(largest, used_by(task, kernel, samples, batch_.precision));
-      seconds = kernel_s(kernel);
-    } else if (const auto* moved = std::get_if<Transfer>(&task.one)) {
+    std::optional<double> seconds = kernels->of_tasks[t];
+    if (const auto* moved = std::get_if<Transfer>(&task.one)) {
       seconds = transfer_s(grown(*moved, std::get<Transfer>(task.two), samples), choices);
     }
     computing.add(t, seconds, task.lane == kComputeLane);
@@ -232,7 +241,7 @@ const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) 
     blocks.push_back(computing.end(true, b) + computing.end(false, b));
   }
   entry->second = sample_of(blocks, choices.microbatch);
-  entry->second.largest = largest;
+  entry->second.largest = kernels->largest;
   const std::vector<double> through = coming.sent(blocks.size());
   std::optional<double> least;
   for (std::size_t b = 0; b < blocks.size(); ++b) {

@@ -73,17 +73,32 @@ std::vector<Bounds::Dropping> Bounds::droppings_of(const Model& model,
     dropping.dropped.emplace();
     for (const Block& block : model.blocks) {
       auto& of_block = dropping.dropped->emplace_back();
+      const auto is_dropped = [&](TensorId tensor) {
+        return std::ranges::any_of(choice.dropped, [&](const std::string& name) {
+          return is_named(block.tensors[tensor.index()].name, name);
+        });
+      };
+      // What the next layer reads stays until it has, in its backward as well.
+      const auto goes_on = [&](TensorId tensor) {
+        return std::ranges::find(block.inputs, tensor, &BlockInput::carried) != block.inputs.end();
+      };
       for (const Op& op : block.ops) {
-        of_block.push_back(all || std::ranges::any_of(op.outputs, [&](TensorId tensor) {
-                             return std::ranges::any_of(
-                                 choice.dropped, [&](const std::string& name) {
-                                   return is_named(block.tensors[tensor.index()].name, name);
-                                 });
-                           }));
+        of_block.push_back((all || std::ranges::any_of(op.outputs, is_dropped)) &&
+                           std::ranges::none_of(op.outputs, goes_on));
       }
     }
   }
   return droppings;
+}
+
+Bytes Bounds::least_kept(const BlockBound& layer, std::size_t block) const {
+  std::optional<Bytes> least;
+  for (const Dropping& one : droppings_) {
+    if (!one.dropped) return {};
+    const Bytes kept = kept_beside(layer, (*one.dropped)[block]);
+    least = std::min(least.value_or(kept), kept);
+  }
+  return least.value_or(Bytes());
 }
 
 // What is kept of a micro-batch for the backward, by kind of chunk, where the first layers of each

@@ -219,7 +219,12 @@ std::variant<BlockBounds, Reasons> Bounds::newly_bounded(const PlanChoices& choi
     latest_ = plain;
     latest_ops_ = ops_with_samples(known, samples, few_setting_);
   }
-  return block_bounds(known, samples, latest_ops_, few_setting_, links_);
+  BlockBounds bounds = block_bounds(known, samples, latest_ops_, few_setting_, links_);
+  for (std::size_t b = 0; key == plain && b < bounds.blocks.size(); ++b) {
+    BlockBound& block = bounds.blocks[b];
+    if (block.layer) block.least.kept = least_kept(block, b);
+  }
+  return bounds;
 }
 
 const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {
@@ -345,20 +350,13 @@ Bytes Bounds::bytes_of(const PlanChoices& choices) {
          held_always(choices);
 }
 
-Bytes Bounds::frugal_bytes(const PlanChoices& choices) {
-  const BlockBounds& costs = plain_blocks(choices);
-  Bytes most;
-  std::int64_t layers = 0;
-  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
-    most = std::max(most, costs.blocks[b].backward_peak.of[2][1]);
-    if (costs.blocks[b].layer) layers += setting_.model.blocks[b].count;
-  }
-  const std::int64_t started = choices.schedule == Schedule::GPipe
-                                   ? microbatches_of(choices)
-                                   : choices.pp * (choices.virtual_stages > 1 ? 2 : 1);
-  const std::int64_t inputs =
-      (layers + choices.pp - 1) / choices.pp * std::min(started, microbatches_of(choices));
-  return state_of(choices) + most + costs.message * inputs;
+Bytes Bounds::least_bytes(const PlanChoices& choices) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  const BlockBounds& costs = plain_blocks(plain);
+  StageWork work(plain, runs_of(plain), costs, costs, items(plain),
+                 setting_.memory.caching_allocator, &BlockBound::least);
+  return StagePlay(*this, plain, work, LeftOpen::State).fullest().bytes + held_always(plain);
 }
 
 StageWork& Bounds::work_of(const PlanChoices& choices) {

@@ -95,8 +95,8 @@ class Bounds {
   std::shared_ptr<const StageEnds> ends_of(const PlanChoices& choices);
   // What the plan's fullest device needs at least, and with smaller buckets.
   Bytes bytes_of(const PlanChoices& choices);
-  // About what it would need if layers kept only what they are given: no bound.
-  Bytes frugal_bytes(const PlanChoices& choices);
+  // The same in whatever way it recomputes.
+  Bytes least_bytes(const PlanChoices& choices);
   // What is dropped by every way to recompute with which such a plan may find room. It takes no
   // longer than any of them: nothing is sooner because more is computed again.
   RecomputeChoice least_drops(const PlanChoices& choices);
@@ -200,6 +200,13 @@ class Bounds {
   std::shared_ptr<const std::vector<BlockTask>> tasks_of(const PlanChoices& choices);
   // Without a place. However experts are shared out.
   SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  // What tasks of a block take that are kernels, and the most that one of them uses: wherever the
+  // devices stand.
+  struct KernelTimes {
+    std::vector<std::optional<double>> of_tasks;
+    Bytes largest;
+  };
+  KernelTimes newly_timed(const std::vector<BlockTask>& tasks, std::int64_t samples) const;
   // With this place, and experts shared out in this way.
   const SampleSeconds& divided_sample(const PlanChoices& choices);
   static SampleSeconds lesser(const SampleSeconds& a, const SampleSeconds& b);
@@ -211,12 +218,12 @@ class Bounds {
   double last_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
   double kernel_s(const Kernel& kernel) const;  // on the first device
   // Of a transfer of a block in any place, at the least where it takes place.
-  double transfer_s(const Transfer& transfer, const PlanChoices& choices) const;
+  double transfer_s(const Transfer& transfer, const PlanChoices& choices);
   // Of rows that go to their experts, and of what devices transfer that share products or the
   // sequence out.
   double exchange_s(Transfer transfer, const PlanChoices& choices) const;
-  double tensor_s(const Transfer& transfer, const PlanChoices& choices) const;
-  double square_s(const Transfer& transfer, const PlanChoices& choices) const;
+  double tensor_s(const Transfer& transfer, const PlanChoices& choices);
+  double square_s(const Transfer& transfer, const PlanChoices& choices);
   double context_s(Transfer transfer, const PlanChoices& choices) const;
   // Elements of weights: those that all have part of, and those of experts.
   struct WeightElements {
@@ -234,7 +241,7 @@ class Bounds {
   bool transfer_alike(const PlanChoices& choices) const;
   bool has_room_for(const ReplicaGroup& group) const;
   std::vector<DeviceId> devices_of(const ReplicaGroup& group) const;  // in the first nodes
-  double sum_s(const Transfer& transfer, const ReplicaGroup& group, bool scattered) const;
+  double sum_s(const Transfer& transfer, const ReplicaGroup& group, bool scattered);
   // None: they may not all transfer alike.
   std::optional<ReplicaGroup> replica_group(const PlanChoices& choices, Repeating which) const;
   std::optional<ReplicaGroup> state_group(const PlanChoices& choices, Repeating which) const;
@@ -264,6 +271,8 @@ class Bounds {
   static std::vector<Bytes> kept_of_kinds(const StageWork& work, const BlockBounds& costs,
                                           const DroppedOps& first, const DroppedOps& others,
                                           std::int64_t layers);
+  // Of what a layer keeps, in whatever way it recomputes.
+  Bytes least_kept(const BlockBound& layer, std::size_t block) const;
   // By what is kept alone.
   bool finds_room(const PlanChoices& plain, const StageWork& work,
                   const std::vector<Bytes>& of_kinds) const;
@@ -340,6 +349,8 @@ class Bounds {
   std::vector<OpPlan> latest_ops_;
   static constexpr std::size_t kBlockTasks = 40'000;                   // a thousand take a megabyte
   LatestMemo<LoweredKey, std::vector<BlockTask>> tasks_{kBlockTasks};  // by degrees, in any place
+  static constexpr std::size_t kTimes = 400'000;                       // a thousand take 16 kB
+  LatestMemo<BlocksKey, KernelTimes> kernel_times_{kTimes};            // in any place
   std::map<BlocksKey, SampleSeconds> divided_;
   std::map<LoweredKey, Samples> samples_;
   std::map<PricesKey, Prices> prices_;

@@ -23,9 +23,8 @@ MaxPlus power(const MaxPlus& matrix, std::int64_t count) {
 }
 
 // Layers that are rerun together keep less than any by itself.
-bool is_rerun_together(const PlanChoices& choices, const BlockBound& block) {
-  return block.layer && choices.recompute.kind == Recompute::Uniform &&
-         choices.recompute.layers > 1;
+bool is_rerun_together(const PlanChoices& choices) {
+  return choices.recompute.kind == Recompute::Uniform && choices.recompute.layers > 1;
 }
 
 bool turns_at_once(const std::vector<PipelineItem>& items, std::size_t chunk) {
@@ -44,8 +43,12 @@ bool turns_at_once(const std::vector<PipelineItem>& items, std::size_t chunk) {
 
 StageWork::StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
                      const BlockBounds& recomputing, const BlockBounds& others,
-                     const PipelineItems& items, bool in_order)
-    : costs_(recomputing), others_(others), in_order_(in_order), stages_(items.stages.size()) {
+                     const PipelineItems& items, bool in_order, BlockMemory BlockBound::*memory)
+    : costs_(recomputing),
+      others_(others),
+      in_order_(in_order),
+      memory_(memory),
+      stages_(items.stages.size()) {
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkWork chunk{
         .runs = std::move(chunks[c]), .receives = c > 0, .sends = c + 1 < chunks.size()};
@@ -96,22 +99,23 @@ void StageWork::rerun_together(const BlockBounds& one_by_one) {
 void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   Bytes layer;  // that one keeps
   for (const BlockRun& run : chunk.runs) {
-    const BlockBound& block = block_of(run);
-    if (&run == &chunk.runs.back() && !block.layer) chunk.ahead_peak = chunk.forward_peak;
-    if (is_rerun_together(choices, block)) continue;
+    const BlockMemory& memory = memory_of(run);
+    const bool is_layer = block_of(run).layer;
+    if (&run == &chunk.runs.back() && !is_layer) chunk.ahead_peak = chunk.forward_peak;
+    if (is_layer && is_rerun_together(choices)) continue;
     if (run.away) {
       add_away(chunk, run);
-      layer = std::max(layer, block.kept);
+      layer = std::max(layer, memory.kept);
       continue;
     }
     // The last repetition has most before it.
-    const Bytes before = chunk.kept + block.kept * (run.count - 1);
-    chunk.forward_peak.raise(block.forward_peak, before);
-    chunk.backward_peak.raise(block.backward_peak, before);
-    chunk.kept += block.kept * run.count;
+    const Bytes before = chunk.kept + memory.kept * (run.count - 1);
+    chunk.forward_peak.raise(memory.forward_peak, before);
+    chunk.backward_peak.raise(memory.backward_peak, before);
+    chunk.kept += memory.kept * run.count;
     // What goes to a layer goes to the host with what that keeps.
     const bool follows = &run != &chunk.runs.back() && (&run + 1)->away;
-    if (follows) chunk.kept -= std::min(block.kept, costs_.message);
+    if (follows) chunk.kept -= std::min(memory.kept, costs_.message);
   }
   // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
   for (int stays = chunk.turns ? 2 : 1; stays > 0; --stays) {
@@ -126,24 +130,24 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     chunk.backward_peak.add(costs_.message);
   }
   if (chunk.sends && !chunk.runs.back().away) {
-    chunk.kept -= costs_.message;
+    chunk.kept -= std::min(chunk.kept, costs_.message);
     chunk.backward_peak.add(Bytes() - costs_.message);
   }
 }
 
 // What comes back for a layer is listed before the backward of the layer behind it.
 void StageWork::add_away(ChunkWork& chunk, const BlockRun& run) const {
-  const BlockBound& block = block_of(run);
-  chunk.away += block.kept * run.count;
-  chunk.forward_peak.raise(block.forward_use_peak);
-  if (!in_order_) return chunk.backward_peak.raise(block.backward_use_peak);
+  const BlockMemory& memory = memory_of(run);
+  chunk.away += memory.kept * run.count;
+  chunk.forward_peak.raise(memory.forward_use_peak);
+  if (!in_order_) return chunk.backward_peak.raise(memory.backward_use_peak);
   Bytes next;
   if (run.count > 1) {
-    next = block.back;
+    next = memory.back;
   } else if (&run != &chunk.runs.front() && (&run - 1)->away) {
-    next = block_of(*(&run - 1)).back;
+    next = memory_of(*(&run - 1)).back;
   }
-  chunk.backward_peak.raise(block.backward_peak, next);
+  chunk.backward_peak.raise(memory.backward_peak, next);
 }
 
 void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems& items) {

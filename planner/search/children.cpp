@@ -19,7 +19,10 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Microbatch, space.microbatches(choices));
       break;
     case Depth::Microbatch:
-      add_each(Depth::Place, space.divisions(choices));
+      add_each(Depth::Sharing, space.sharings(choices));
+      break;
+    case Depth::Sharing:
+      add_each(Depth::Place, space.places(choices));
       break;
     case Depth::Place:
       add_each(Depth::Division, {choices});

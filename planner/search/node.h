@@ -10,7 +10,8 @@ enum class Depth {
   Mesh,
   Kernels,
   Microbatch,
-  Place,     // and how work is divided, before anything is lowered
+  Sharing,   // how work is divided, in any place
+  Place,     // before anything is lowered
   Division,  // the same, with what its blocks take
   Schedule,
   Offload,

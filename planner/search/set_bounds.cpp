@@ -46,6 +46,8 @@ PlanBound SetBounds::bound_of(Child& child) {
       return {bounds_->of_any_microbatch(choices), Bytes(), Bytes()};
     case Depth::Microbatch:
       return {bounds_->of_kernels(choices), bounds_->largest_operand(choices), Bytes()};
+    case Depth::Sharing:
+      return of_sharing(choices);
     case Depth::Place:
       return of_place(choices);
     case Depth::Division:
@@ -91,6 +93,15 @@ StateTransfers SetBounds::state_transfers(const PlanChoices& choices) {
 // What is gathered in the largest buckets leaves segments that most finds room in.
 Bytes SetBounds::bytes_of(const PlanChoices& choices) {
   return bounds_->bytes_of(choices.zero == 3 ? in_largest_buckets(choices) : choices);
+}
+
+PlanBound SetBounds::of_sharing(const PlanChoices& choices) {
+  std::optional<Seconds> least;
+  for (const PlanChoices& placed : space_.places(choices)) {
+    const Seconds own = bounds_->of_division(placed);
+    least = std::min(least.value_or(own), own);
+  }
+  return {least.value_or(Seconds(0)), Bytes(), Bytes()};
 }
 
 // Of the ZeRO stages whose state fits the one that has least to transfer.
@@ -147,12 +158,13 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
   return least.value_or(Leanest{choices, Bytes()});
 }
 
-// What is likely to fit is not asked about: to know takes blocks that recompute, which nobody else
-// may ever want.
+// What is likely to fit is not asked about further: to know takes blocks that recompute, which
+// nobody else may ever want.
 Bytes SetBounds::least_bytes(const PlanChoices& lean) {
   constexpr double kLikely = 0.75;
-  const double frugal = static_cast<double>(bounds_->frugal_bytes(lean).value());
-  if (frugal <= kLikely * static_cast<double>(room_.value())) return bounds_->state_of(lean);
+  const Bytes least = bounds_->least_bytes(lean);
+  const bool likely = least / room_ <= kLikely;
+  if (likely || least > room_) return least;
   return leanest_of(lean, room_).bytes;
 }
 

@@ -431,7 +431,9 @@ double SearchSpace::size() const {
         divided.try_emplace({{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node)});
     if (other || target_) {
       division->second = 0;
-      for (const PlanChoices& way : divisions(one)) division->second += count_states(way);
+      for (const PlanChoices& shared : sharings(one)) {
+        for (const PlanChoices& way : places(shared)) division->second += count_states(way);
+      }
     }
     size += count(sizes) * division->second * schedule->second * state->second;
   }

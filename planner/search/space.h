@@ -23,7 +23,8 @@ class SearchSpace {
 
   std::vector<PlanChoices> meshes() const;                               // dp, tp, pp, cp
   std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
-  std::vector<PlanChoices> divisions(const PlanChoices& partial) const;  // place, SP
+  std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // SP, etp, ep
+  std::vector<PlanChoices> places(const PlanChoices& partial) const;     // place
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
@@ -76,6 +77,7 @@ class SearchSpace {
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
+  bool shares_evenly(const PlanChoices& placed) const;
   // What drops least of what drops more; none: nothing does that is searched.
   const RecomputeChoice* next_kept(const RecomputeChoice& recompute) const;
   std::int64_t most_layers(const PlanChoices& partial) const;  // of a chunk

@@ -198,27 +198,30 @@ std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& me
   return places;
 }
 
-std::vector<PlanChoices> SearchSpace::divisions(const PlanChoices& partial) const {
+std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& partial) const {
   std::vector<PlanChoices> all;
-  const auto places =
-      allowed("place", each(partial, places_of(partial),
-                            [](PlanChoices& c, const auto& value) { c.place = value; }));
-  for (const PlanChoices& placed : places) {
-    Reasons problems;
-    check_place(problems, placed, setting_.cluster);
-    if (!problems.empty()) continue;  // pinned
-    std::vector<bool> split = {false};
-    const bool line = placed.tensor == TensorForm::OneD;
-    const std::int64_t parts = placed.tp * placed.cp;
-    if (line && placed.tp > 1 && batch_.sequence % parts == 0) split.push_back(true);
-    for (PlanChoices& one : allowed(
-             "sequence_parallel",
-             each(placed, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
-      for (const PlanChoices& products : allowed("etp", expert_products(one))) {
-        for (PlanChoices& shared : expert_degrees(products)) all.push_back(std::move(shared));
-      }
+  std::vector<bool> split = {false};
+  const bool line = partial.tensor == TensorForm::OneD;
+  const std::int64_t parts = partial.tp * partial.cp;
+  if (line && partial.tp > 1 && batch_.sequence % parts == 0) split.push_back(true);
+  for (PlanChoices& one : allowed(
+           "sequence_parallel",
+           each(partial, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
+    for (const PlanChoices& products : allowed("etp", expert_products(one))) {
+      for (PlanChoices& shared : expert_degrees(products)) all.push_back(std::move(shared));
     }
   }
+  return all;
+}
+
+std::vector<PlanChoices> SearchSpace::places(const PlanChoices& partial) const {
+  auto all = allowed("place", each(partial, places_of(partial),
+                                   [](PlanChoices& c, const auto& value) { c.place = value; }));
+  std::erase_if(all, [&](const PlanChoices& placed) {
+    Reasons problems;
+    check_place(problems, placed, setting_.cluster);
+    return !problems.empty() || !shares_evenly(placed);  // pinned
+  });
   return all;
 }
 
@@ -232,7 +235,6 @@ std::vector<PlanChoices> SearchSpace::expert_products(const PlanChoices& divided
   return all;
 }
 
-// Groups of devices that share experts out lie in a node, or have a node's replicas in them.
 std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided) const {
   const auto set = [](PlanChoices& c, std::int64_t value) { c.ep = value; };
   const bool line = divided.tensor == TensorForm::OneD;
@@ -240,16 +242,20 @@ std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided)
   const std::int64_t most = line ? divided.dp * parts / expert_tensor_degree(divided) : 1;
   auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
   if (is_pinned("ep")) return allowed("ep", degrees);
-  const auto inside = std::ranges::find(divided.place, "dp", &NodeShare::axis);
   std::erase_if(degrees, [&](const PlanChoices& one) {
-    const std::int64_t sharing = replicas_sharing_experts(one);
-    const std::int64_t share = inside == divided.place.end() ? 1 : inside->count;
-    const bool fits = share % sharing == 0 || sharing % share == 0;
-    const bool alone = one.etp == 1 && one.ep % one.tp != 0 && !is_pinned("etp");
-    if (alone) return true;
-    return one.ep > 1 && (!fits || nesting_problem(one, setting_.model));
+    if (one.etp == 1 && one.ep % one.tp != 0 && !is_pinned("etp")) return true;
+    return one.ep > 1 && nesting_problem(one, setting_.model).has_value();
   });
   return allowed("ep", degrees);
+}
+
+// Groups of devices that share experts out lie in a node, or have a node's replicas in them.
+bool SearchSpace::shares_evenly(const PlanChoices& placed) const {
+  if (placed.ep == 1 || is_pinned("ep")) return true;
+  const auto inside = std::ranges::find(placed.place, "dp", &NodeShare::axis);
+  const std::int64_t share = inside == placed.place.end() ? 1 : inside->count;
+  const std::int64_t sharing = replicas_sharing_experts(placed);
+  return share % sharing == 0 || sharing % share == 0;
 }
 
 }  // namespace meshwright

@@ -126,7 +126,7 @@ TEST_CASE("no set of kept tensors needs less memory for its time than a mixture 
       if (const auto* reasons = std::get_if<Reasons>(&found)) FAIL(reasons->front());
       const auto& costs = std::get<BlockBounds>(found);
       const auto layer = std::ranges::find(costs.blocks, true, &BlockBound::layer);
-      return std::pair(static_cast<double>(layer->kept.value()),
+      return std::pair(static_cast<double>(layer->memory.kept.value()),
                        layer->forward.compute_s + layer->backward.compute_s);
     };
     const auto front = kept_sets(choices, batch, bench.setting, {}).sets;
