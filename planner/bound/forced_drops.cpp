@@ -91,14 +91,30 @@ std::vector<Bounds::Dropping> Bounds::droppings_of(const Model& model,
   return droppings;
 }
 
-Bytes Bounds::least_kept(const BlockBound& layer, std::size_t block) const {
+Bytes Bounds::least_kept(const BlockBound& cost, std::size_t block,
+                         const RecomputeChoice& way) const {
   std::optional<Bytes> least;
   for (const Dropping& one : droppings_) {
-    if (!one.dropped) return {};
-    const Bytes kept = kept_beside(layer, (*one.dropped)[block]);
+    if (way != RecomputeChoice() && way != one.recompute) continue;
+    const Bytes kept = one.dropped ? kept_beside(cost, (*one.dropped)[block]) : Bytes();
     least = std::min(least.value_or(kept), kept);
   }
   return least.value_or(Bytes());
+}
+
+Bytes Bounds::least_bytes(const PlanChoices& choices) {
+  PlanChoices plain = choices;
+  plain.recompute = {};
+  const BlockBounds& costs = plain_blocks(plain);
+  std::vector<BlockMemory> memory;
+  for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
+    memory.push_back(costs.blocks[b].least);
+    if (!costs.blocks[b].layer) continue;
+    memory.back().kept = least_kept(costs.blocks[b], b, choices.recompute);
+  }
+  StageWork work(plain, runs_of(plain), costs, costs, items(plain),
+                 setting_.memory.caching_allocator, std::move(memory));
+  return StagePlay(*this, plain, work, LeftOpen::State).fullest().bytes + held_always(plain);
 }
 
 // What is kept of a micro-batch for the backward, by kind of chunk, where the first layers of each

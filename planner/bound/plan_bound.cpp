@@ -219,12 +219,7 @@ std::variant<BlockBounds, Reasons> Bounds::newly_bounded(const PlanChoices& choi
     latest_ = plain;
     latest_ops_ = ops_with_samples(known, samples, few_setting_);
   }
-  BlockBounds bounds = block_bounds(known, samples, latest_ops_, few_setting_, links_);
-  for (std::size_t b = 0; key == plain && b < bounds.blocks.size(); ++b) {
-    BlockBound& block = bounds.blocks[b];
-    if (block.layer) block.least.kept = least_kept(block, b);
-  }
-  return bounds;
+  return block_bounds(known, samples, latest_ops_, few_setting_, links_);
 }
 
 const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {
@@ -348,15 +343,6 @@ std::shared_ptr<const StageEnds> Bounds::ends_of(const PlanChoices& choices) {
 Bytes Bounds::bytes_of(const PlanChoices& choices) {
   return StagePlay(*this, choices, work_of(choices), LeftOpen::State).fullest().bytes +
          held_always(choices);
-}
-
-Bytes Bounds::least_bytes(const PlanChoices& choices) {
-  PlanChoices plain = choices;
-  plain.recompute = {};
-  const BlockBounds& costs = plain_blocks(plain);
-  StageWork work(plain, runs_of(plain), costs, costs, items(plain),
-                 setting_.memory.caching_allocator, &BlockBound::least);
-  return StagePlay(*this, plain, work, LeftOpen::State).fullest().bytes + held_always(plain);
 }
 
 StageWork& Bounds::work_of(const PlanChoices& choices) {

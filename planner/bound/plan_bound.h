@@ -95,7 +95,8 @@ class Bounds {
   std::shared_ptr<const StageEnds> ends_of(const PlanChoices& choices);
   // What the plan's fullest device needs at least, and with smaller buckets.
   Bytes bytes_of(const PlanChoices& choices);
-  // The same in whatever way it recomputes.
+  // No more than that, before blocks are lowered that recompute; where the choices do not, of all
+  // plans that recompute in whatever way.
   Bytes least_bytes(const PlanChoices& choices);
   // What is dropped by every way to recompute with which such a plan may find room. It takes no
   // longer than any of them: nothing is sooner because more is computed again.
@@ -271,8 +272,8 @@ class Bounds {
   static std::vector<Bytes> kept_of_kinds(const StageWork& work, const BlockBounds& costs,
                                           const DroppedOps& first, const DroppedOps& others,
                                           std::int64_t layers);
-  // Of what a layer keeps, in whatever way it recomputes.
-  Bytes least_kept(const BlockBound& layer, std::size_t block) const;
+  // What a block keeps that recomputes in this way; none: in any.
+  Bytes least_kept(const BlockBound& cost, std::size_t block, const RecomputeChoice& way) const;
   // By what is kept alone.
   bool finds_room(const PlanChoices& plain, const StageWork& work,
                   const std::vector<Bytes>& of_kinds) const;

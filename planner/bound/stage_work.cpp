@@ -43,11 +43,11 @@ bool turns_at_once(const std::vector<PipelineItem>& items, std::size_t chunk) {
 
 StageWork::StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
                      const BlockBounds& recomputing, const BlockBounds& others,
-                     const PipelineItems& items, bool in_order, BlockMemory BlockBound::*memory)
+                     const PipelineItems& items, bool in_order, std::vector<BlockMemory> memory)
     : costs_(recomputing),
       others_(others),
       in_order_(in_order),
-      memory_(memory),
+      memory_(std::move(memory)),
       stages_(items.stages.size()) {
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkWork chunk{

@@ -112,7 +112,7 @@ class StageWork {
   // `memory`: which of what blocks have there.
   StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
             const BlockBounds& recomputing, const BlockBounds& others, const PipelineItems& items,
-            bool in_order, BlockMemory BlockBound::*memory = &BlockBound::memory);
+            bool in_order, std::vector<BlockMemory> memory = {});
 
   const ChunkWork& chunk(std::size_t number) const { return kinds_[kind_of_[number]]; }
   std::size_t chunk_count() const { return kind_of_.size(); }
@@ -136,7 +136,9 @@ class StageWork {
   std::shared_ptr<const StageEnds> ends;
 
  private:
-  const BlockMemory& memory_of(const BlockRun& run) const { return block_of(run).*memory_; }
+  const BlockMemory& memory_of(const BlockRun& run) const {
+    return memory_.empty() ? block_of(run).memory : memory_[run.block];
+  }
   void add_chunk(const PlanChoices& choices, ChunkWork chunk);
   void add_times(ChunkWork& chunk) const;
   void add_memory(const PlanChoices& choices, ChunkWork& chunk) const;
@@ -148,7 +150,7 @@ class StageWork {
 
   const BlockBounds &costs_, &others_;
   const bool in_order_;
-  BlockMemory BlockBound::*const memory_;
+  const std::vector<BlockMemory> memory_;
   std::vector<ChunkWork> kinds_;
   std::vector<std::size_t> kind_of_;  // each chunk
   std::vector<StageHolds> stages_;

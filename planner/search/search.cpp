@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -183,12 +184,15 @@ class Search {
   }
 
   // Of sets of which little is decided only part of what they need is known: they count where there
-  // is nothing else.
+  // is nothing else. Of the others it takes long to know all.
   void note_large(const Node& node) {
+    constexpr std::size_t kLeast = 100;
+    if (best_) return;
     if (node.depth < Depth::Recompute && node.depth != Depth::Memory) {
       if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
-    } else if (!result_.nearest || node.bound.bytes < result_.nearest->needed) {
-      note_nearest(sets_.front().leanest(node), node.bound.bytes);
+    } else {
+      large_.emplace(node.bound.bytes, node);
+      if (large_.size() > kLeast) large_.erase(std::prev(large_.end()));
     }
   }
 
@@ -357,8 +361,15 @@ class Search {
 
   // What the nearest plan really needs.
   void settle_nearest() {
-    if (early_ && !result_.nearest)
-      note_nearest(sets_.front().leanest(*early_), early_->bound.bytes);
+    const auto note = [&](const Node& node) {
+      const auto [choices, bytes] = sets_.front().leanest(node);
+      note_nearest(choices, std::max(bytes, node.bound.bytes));
+    };
+    for (const auto& [bytes, node] : large_) {
+      if (best_ || (result_.nearest && result_.nearest->needed <= bytes)) break;
+      note(node);
+    }
+    if (early_ && !result_.nearest && !best_) note(*early_);
     if (best_) result_.nearest.reset();
     if (!result_.nearest || !result_.complete) return;
     const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
@@ -412,8 +423,9 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   Pace pace_;
-  std::optional<Node> early_;  // the least of those that do not fit while much is open
-  Reasons refusal_;            // why the first that cannot be planned cannot
+  std::optional<Node> early_;         // the least of those that do not fit while much is open
+  std::multimap<Bytes, Node> large_;  // the least of the others, by what they need as far as known
+  Reasons refusal_;                   // why the first that cannot be planned cannot
   SearchResult result_;
 };
 

@@ -32,8 +32,9 @@ std::variant<PlanBound, Reasons> SetBounds::of(Child& child) {
     plain.recompute = {};
     const auto& blocks = bounds_->blocks(plain);
     if (const auto* reasons = std::get_if<Reasons>(&blocks)) return *reasons;
-    if (depth >= Depth::Recompute && !has_blocks(choices)) return Reasons();
+    if (depth > Depth::Recompute && !has_blocks(choices)) return Reasons();
   }
+  if (depth == Depth::Recompute) return of_recompute(child.choices);
   return bound_of(child);
 }
 
@@ -69,9 +70,8 @@ PlanBound SetBounds::bound_of(Child& child) {
       return {buckets.empty() ? Seconds(0) : buckets.front().least, Bytes(), Bytes()};
     }
     case Depth::Played:
-      return {};
     case Depth::Recompute:
-      return of_recompute(choices);
+      return {};
     case Depth::Decided:
       return bounds_->least_of(choices);
     case Depth::Plan:
@@ -151,6 +151,7 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
   std::vector<PlanChoices> all = space_.recomputes(choices);
   std::optional<Leanest> least;
   for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
+    if (least && bounds_->least_bytes(all[i]) > least->bytes) continue;
     if (!has_blocks(all[i])) continue;
     const Bytes bytes = bytes_of(all[i]);
     if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
@@ -177,9 +178,12 @@ PlanChoices SetBounds::fastest(const PlanChoices& choices, const PlanChoices& le
 
 // Before blocks are lowered that recompute.
 PlanBound SetBounds::of_state(const PlanChoices& choices) {
+  const PlanChoices lean = space_.leanest_optimizer(choices);
+  const Bytes bytes = bounds_->least_bytes(lean);
+  if (bytes > room_) return {Seconds(0), bytes, Bytes()};
   PlanChoices one = keeping_all(choices);
-  one.recompute = bounds_->least_drops(space_.leanest_optimizer(choices));
-  return {bounds_->of_schedule(one), Bytes(), Bytes()};
+  one.recompute = bounds_->least_drops(lean);
+  return {bounds_->of_schedule(one), bytes, Bytes()};
 }
 
 PlanBound SetBounds::of_memory(const PlanChoices& choices) {
@@ -200,12 +204,23 @@ std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) 
   return plans;
 }
 
+// What a plan needs if its optimizer is where it leaves most room, or as far as that is known if it
+// is too much. None: it cannot be planned.
+std::optional<Bytes> SetBounds::lean_bytes(const PlanChoices& choices) {
+  const PlanChoices lean = space_.leanest_optimizer(choices);
+  const Bytes least = bounds_->least_bytes(lean);
+  if (least > room_) return least;
+  if (!has_blocks(choices)) return std::nullopt;
+  return bytes_of(lean);
+}
+
 // Sets are mixed where one of them finds room by itself. What both kinds of layers need grows or
 // falls evenly with how many of the first kind there are, so where all of these find room, no mix
 // does that has fewer than another that does not.
 std::optional<PlanChoices> SetBounds::first_with_room(const PlanChoices& choices) {
   const auto finds_room = [&](const PlanChoices& one) {
-    return has_blocks(one) && lean_bytes(one) <= room_;
+    const auto bytes = lean_bytes(one);
+    return bytes && *bytes <= room_;
   };
   auto next = space_.dropping_more(choices);
   if (!next || !finds_room(dropping_everywhere(*next))) return std::nullopt;
@@ -215,24 +230,27 @@ std::optional<PlanChoices> SetBounds::first_with_room(const PlanChoices& choices
   return first == mixes.end() ? std::nullopt : std::optional(*first);
 }
 
-PlanBound SetBounds::of_recompute(PlanChoices& choices) {
-  Bytes bytes = lean_bytes(choices);
-  if (bytes > room_) {
+std::variant<PlanBound, Reasons> SetBounds::of_recompute(PlanChoices& choices) {
+  auto bytes = lean_bytes(choices);
+  if (!bytes) return Reasons();
+  if (*bytes > room_) {
     const auto first = first_with_room(choices);
-    if (!first) return {Seconds(0), bytes, Bytes()};
+    if (!first) return PlanBound{Seconds(0), *bytes, Bytes()};
     choices = *first;
     bytes = lean_bytes(choices);
   }
-  return {bounds_->of_any_state(choices), bytes, Bytes()};
+  return PlanBound{bounds_->of_any_state(choices), *bytes, Bytes()};
 }
 
-PlanChoices SetBounds::leanest(const Node& node) {
-  if (node.depth >= Depth::Decided) return node.choices;
-  if (node.depth == Depth::Recompute) return space_.leanest_optimizer(node.choices);
-  if (node.depth >= Depth::Zero) {
-    return leanest_of(space_.leanest_optimizer(node.choices)).choices;
+SetBounds::Leanest SetBounds::leanest(const Node& node) {
+  if (node.depth >= Depth::Decided) return {node.choices, node.bound.bytes};
+  if (node.depth == Depth::Recompute) {
+    const PlanChoices one = space_.leanest_optimizer(node.choices);
+    return {one, has_blocks(one) ? bytes_of(one) : node.bound.bytes};
   }
-  return leanest_of(space_.leanest(node.choices)).choices;
+  const bool any_state = node.depth < Depth::Zero;
+  return leanest_of(any_state ? space_.leanest(node.choices)
+                              : space_.leanest_optimizer(node.choices));
 }
 
 }  // namespace meshwright

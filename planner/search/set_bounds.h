@@ -31,16 +31,15 @@ class SetBounds {
   std::variant<PlanBound, Reasons> of(Child& child);
   // Plans that take no longer than any of the set, one for each bucket, the least bound first.
   std::vector<BoundedPlan> bounded_buckets(const PlanChoices& choices);
-  // The plan of the set that needs least.
-  PlanChoices leanest(const Node& node);
-  Bounds& bounds() const { return *bounds_; }
-
- private:
+  // The plan of the set that needs least, and what it needs at the least.
   struct Leanest {
     PlanChoices choices;
     Bytes bytes;
   };
+  Leanest leanest(const Node& node);
+  Bounds& bounds() const { return *bounds_; }
 
+ private:
   PlanBound bound_of(Child& child);
   PlanBound of_sharing(const PlanChoices& choices);
   PlanBound of_place(const PlanChoices& choices);
@@ -53,7 +52,7 @@ class SetBounds {
   PlanBound of_state(const PlanChoices& choices);
   // Of all ways to recompute; `lean` has the state that takes least memory.
   PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;
-  PlanBound of_recompute(PlanChoices& choices);
+  std::variant<PlanBound, Reasons> of_recompute(PlanChoices& choices);
   std::optional<PlanChoices> first_with_room(const PlanChoices& choices);
   Bytes least_bytes(const PlanChoices& lean);
   Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());
@@ -61,10 +60,7 @@ class SetBounds {
     return std::holds_alternative<BlockBounds>(bounds_->blocks(choices)) &&
            std::holds_alternative<BlockBounds>(bounds_->other_blocks(choices));
   }
-  // What a plan needs if its optimizer is where it leaves most room.
-  Bytes lean_bytes(const PlanChoices& choices) {
-    return bytes_of(space_.leanest_optimizer(choices));
-  }
+  std::optional<Bytes> lean_bytes(const PlanChoices& choices);
 
   const SearchSpace& space_;
   const Bytes room_;
