@@ -247,6 +247,11 @@ void ProgramWriter::finish() {
   lane_of_transfer_.assign(program_.transfers.size(), std::nullopt);
   for (Task& task : program_.tasks) task.lane = lane_of(task);
   WaitFinder(program_).run();
+  // Programs of many devices are played together: what was grown for them need not stay.
+  program_.tasks.shrink_to_fit();
+  program_.buffers.shrink_to_fit();
+  program_.operands.shrink_to_fit();
+  program_.waits.shrink_to_fit();
 }
 
 }  // namespace meshwright
