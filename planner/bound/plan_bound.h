@@ -339,7 +339,7 @@ class Bounds {
   double peak_ = 0;   // of a device, in FLOPs per second
   struct KnownBlocks {
     static constexpr std::size_t kPlanned = 500;
-    static constexpr std::size_t kTasks = 8'000;  // a thousand take one megabyte to three
+    static constexpr std::size_t kTasks = 20'000;  // a thousand take one megabyte to three
     SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
     LatestMemo<LoweredKey, std::variant<PlannedBlocks, Reasons>> planned{kPlanned};
     LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kTasks};
