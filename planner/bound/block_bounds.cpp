@@ -48,32 +48,36 @@ void add_copies(BlockBound& cost, const PricedProgram& priced, const Fragment& f
   }
 }
 
-// Kernels of a block's forward that stand before an op's.
-double seconds_before(const PricedProgram& priced, const Stretch& forward, std::size_t op) {
+// Kernels of a block's forward that stand before the first that uses an op's weight.
+double seconds_before(const PricedProgram& priced, const Fragment& fragment, const Stretch& forward,
+                      std::size_t op, WeightId id) {
+  const Program& program = priced.program();
   double seconds = 0;
   for (std::size_t t = forward.first; t < forward.end; ++t) {
-    if (priced.fragment_task(t).op == op) break;
+    for (const BufferId buffer : program.operands_of(program.tasks[t])) {
+      const auto* weight = std::get_if<WeightOfOp>(&fragment.buffers[buffer.index()].holds);
+      if (weight && weight->op == op && weight->weight == id) return seconds;
+    }
     if (priced.computes(t)) seconds += priced.seconds(t);
   }
   return seconds;
 }
 
-void add_weights(BlockBound& cost, const PricedProgram& priced, const StretchPlay& play,
-                 const PlannedGraph& planned, const Plan& plan, const Stretch& forward,
-                 const Stretch& backward, const OpRange& ops,
+void add_weights(BlockBound& cost, const PricedProgram& priced, const Fragment& fragment,
+                 const StretchPlay& play, const PlannedGraph& planned, const Plan& plan,
+                 const Stretch& forward, const Stretch& backward, const OpRange& ops,
                  const std::map<WeightId, std::size_t>& uses,
                  std::map<std::vector<AxisId>, std::size_t>& likenesses) {
   const Placement placement(plan, priced.program().device);
   const Shards shards(planned, plan, placement);
   for (std::size_t op = ops.end_op; op-- > ops.first_op;) {
     const auto& weights = planned.graph.ops[op].weights;
-    const double before_op = weights.empty() ? 0 : seconds_before(priced, forward, op);
     for (std::size_t w = 0; w < weights.size(); ++w) {
       BlockWeight weight{.number = weights[w].index(),
                          .frozen = planned.graph.weights[weights[w].index()].frozen,
                          .routed = is_routed(planned, plan, op),
                          .tied = uses.at(weights[w]) > 1,
-                         .read_after_s = before_op};
+                         .read_after_s = seconds_before(priced, fragment, forward, op, weights[w])};
       weight.elements = checked_product(shards.sizes(planned.op(op).weights[w]));
       const auto axes = weight.frozen ? std::vector<AxisId>() : planned.gradient_axes(op, w);
       weight.likeness = likenesses.try_emplace(axes, likenesses.size()).first->second;
@@ -316,7 +320,8 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
         fetched_by(priced, fragment, planned, plan, block.ops, uses, few.memory.caching_allocator);
     add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
     add_copies(cost, priced, fragment, plan.precision, back);
-    add_weights(cost, priced, play, planned, plan, ahead, back, block.ops, uses, likenesses);
+    add_weights(cost, priced, fragment, play, planned, plan, ahead, back, block.ops, uses,
+                likenesses);
     cost.steps[0] = block_steps(priced, fragment, play_ahead, cost.weights);
     cost.steps[1] = block_steps(priced, fragment, play, cost.weights);
     const bool closes = block.ops.end_op == planned.graph.ops.size() && !block.layer;
