@@ -193,11 +193,13 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
   cost.least = memory;
   if (!cost.layer) return;
   cost.least.kept = cost.least.back = Bytes();
-  // What is used before and after a kernel is there in between, however it came to be. What is made
-  // whole comes in another order where more is computed again.
+  // What an op leaves and kernels use before and after another is there in between, however it came
+  // to be. What is made whole comes in another order where more is computed again.
+  std::vector<BufferLife> left = lives;
+  std::erase_if(left, [](const BufferLife& life) { return !life.op; });
   const std::vector<Peaks> nothing(fetched.size());
-  cost.least.forward_peak = peak_in(priced, lives, nothing, forward, forward, false);
-  cost.least.backward_peak = peak_in(priced, lives, nothing, backward, forward, false);
+  cost.least.forward_peak = peak_in(priced, left, nothing, forward, forward, false);
+  cost.least.backward_peak = peak_in(priced, left, nothing, backward, forward, false);
   cost.least.forward_use_peak = cost.least.forward_peak;
   cost.least.backward_use_peak = cost.least.backward_peak;
 }

@@ -190,8 +190,10 @@ PlanBound SetBounds::of_memory(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest(choices);
   const Bytes bytes = least_bytes(lean);
   if (bytes > room_) return {Seconds(0), bytes, Bytes()};
-  const PlanChoices one = fastest(choices, lean);
-  return {bounds_->of_any_state(one), bytes, Bytes(), 0, bounds_->ends_of(one)};
+  PlanChoices one = keeping_all(choices);
+  const auto ends = bounds_->ends_of(one);
+  one.recompute = bounds_->least_drops(lean);
+  return {bounds_->of_schedule(one), bytes, Bytes(), 0, ends};
 }
 
 std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) {
