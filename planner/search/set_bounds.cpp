@@ -91,8 +91,8 @@ StateTransfers SetBounds::state_transfers(const PlanChoices& choices) {
 }
 
 // What is gathered in the largest buckets leaves segments that most finds room in.
-Bytes SetBounds::bytes_of(const PlanChoices& choices) {
-  return bounds_->bytes_of(choices.zero == 3 ? in_largest_buckets(choices) : choices);
+PlanChoices SetBounds::in_any_bucket(const PlanChoices& choices) const {
+  return choices.zero == 3 ? in_largest_buckets(choices) : choices;
 }
 
 PlanBound SetBounds::of_sharing(const PlanChoices& choices) {
@@ -151,9 +151,10 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
   std::vector<PlanChoices> all = space_.recomputes(choices);
   std::optional<Leanest> least;
   for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
-    if (least && bounds_->least_bytes(all[i]) > least->bytes) continue;
-    if (!has_blocks(all[i])) continue;
-    const Bytes bytes = bytes_of(all[i]);
+    const PlanChoices one = in_any_bucket(all[i]);
+    if (least && bounds_->least_bytes(one) > least->bytes) continue;
+    if (!has_blocks(one)) continue;
+    const Bytes bytes = bounds_->bytes_of(one);
     if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
   }
   return least.value_or(Leanest{choices, Bytes()});
@@ -163,23 +164,16 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
 // nobody else may ever want.
 Bytes SetBounds::least_bytes(const PlanChoices& lean) {
   constexpr double kLikely = 0.75;
-  const Bytes least = bounds_->least_bytes(lean);
+  const Bytes least = bounds_->least_bytes(in_any_bucket(lean));
   const bool likely = least / room_ <= kLikely;
   if (likely || least > room_) return least;
   return leanest_of(lean, room_).bytes;
 }
 
-// Nor is anything sooner than where only what all that find room drop is dropped.
-PlanChoices SetBounds::fastest(const PlanChoices& choices, const PlanChoices& lean) const {
-  PlanChoices one = keeping_all(choices);
-  one.recompute = bounds_->forced_drops(lean);
-  return one;
-}
-
 // Before blocks are lowered that recompute.
 PlanBound SetBounds::of_state(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest_optimizer(choices);
-  const Bytes bytes = bounds_->least_bytes(lean);
+  const Bytes bytes = bounds_->least_bytes(in_any_bucket(lean));
   if (bytes > room_) return {Seconds(0), bytes, Bytes()};
   PlanChoices one = keeping_all(choices);
   one.recompute = bounds_->least_drops(lean);
@@ -196,9 +190,12 @@ PlanBound SetBounds::of_memory(const PlanChoices& choices) {
   return {bounds_->of_schedule(one), bytes, Bytes(), 0, ends};
 }
 
+// Nor is anything sooner than where only what all that find room drop is dropped.
 std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) {
+  PlanChoices fastest = keeping_all(choices);
+  fastest.recompute = bounds_->forced_drops(space_.leanest_optimizer(choices));
   std::vector<BoundedPlan> plans;
-  for (PlanChoices& one : space_.buckets(fastest(choices, space_.leanest_optimizer(choices)))) {
+  for (PlanChoices& one : space_.buckets(fastest)) {
     const Seconds least = bounds_->least_step_of(one);
     plans.push_back({std::move(one), least});
   }
@@ -209,11 +206,11 @@ std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) 
 // What a plan needs if its optimizer is where it leaves most room, or as far as that is known if it
 // is too much. None: it cannot be planned.
 std::optional<Bytes> SetBounds::lean_bytes(const PlanChoices& choices) {
-  const PlanChoices lean = space_.leanest_optimizer(choices);
+  const PlanChoices lean = in_any_bucket(space_.leanest_optimizer(choices));
   const Bytes least = bounds_->least_bytes(lean);
   if (least > room_) return least;
   if (!has_blocks(choices)) return std::nullopt;
-  return bytes_of(lean);
+  return bounds_->bytes_of(lean);
 }
 
 // Sets are mixed where one of them finds room by itself. What both kinds of layers need grows or
@@ -248,7 +245,7 @@ SetBounds::Leanest SetBounds::leanest(const Node& node) {
   if (node.depth >= Depth::Decided) return {node.choices, node.bound.bytes};
   if (node.depth == Depth::Recompute) {
     const PlanChoices one = space_.leanest_optimizer(node.choices);
-    return {one, has_blocks(one) ? bytes_of(one) : node.bound.bytes};
+    return {one, lean_bytes(one).value_or(node.bound.bytes)};
   }
   const bool any_state = node.depth < Depth::Zero;
   return leanest_of(any_state ? space_.leanest(node.choices)

@@ -46,12 +46,9 @@ class SetBounds {
   PlanBound of_schedule(const PlanChoices& choices);
   PlanChoices in_largest_buckets(const PlanChoices& choices) const;
   StateTransfers state_transfers(const PlanChoices& choices);
-  // Whatever the bucket.
-  Bytes bytes_of(const PlanChoices& choices);
+  PlanChoices in_any_bucket(const PlanChoices& choices) const;  // for what is needed
   PlanBound of_memory(const PlanChoices& choices);
   PlanBound of_state(const PlanChoices& choices);
-  // Of all ways to recompute; `lean` has the state that takes least memory.
-  PlanChoices fastest(const PlanChoices& choices, const PlanChoices& lean) const;
   std::variant<PlanBound, Reasons> of_recompute(PlanChoices& choices);
   std::optional<PlanChoices> first_with_room(const PlanChoices& choices);
   Bytes least_bytes(const PlanChoices& lean);
