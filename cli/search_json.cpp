@@ -56,10 +56,16 @@ Json counts_json(const SearchCounts& counts) {
 }
 
 Json nearest_json(const SearchAsked& asked, const Nearest& nearest) {
-  return {{"choices", to_text(nearest.choices, asked.question.defaults)},
-          {"needs_bytes", nearest.needed.value()},
-          {"capacity_bytes", nearest.capacity.value()},
-          {"would_fit_bytes", memory_for(nearest.needed).value()}};
+  Json json = {{"choices", to_text(nearest.choices, asked.question.defaults)},
+               {"needs_bytes", nearest.needed.value()},
+               {"capacity_bytes", nearest.capacity.value()}};
+  if (!nearest.host) {
+    json["would_fit_bytes"] = memory_for(nearest.needed).value();
+  } else {
+    json["host_needs_bytes"] = nearest.host->needed.value();
+    json["host_capacity_bytes"] = nearest.host->capacity.value();
+  }
+  return json;
 }
 
 Json remedy_json(const SearchAsked& asked, const Remedy& remedy) {

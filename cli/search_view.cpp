@@ -230,12 +230,16 @@ std::string too_slow_text(const SearchAsked& asked, const Remedy& fastest) {
 }
 
 std::string nearest_text(const SearchAsked& asked, const Nearest& nearest) {
+  const std::string lacks =
+      nearest.host
+          ? fmt::format("and on the host of node {} {} of {}", nearest.host->node.index(),
+                        to_text(nearest.host->needed), to_text(nearest.host->capacity))
+          : fmt::format("so devices with {} would do", to_text(memory_for(nearest.needed)));
   return "Nothing fits.\n" +
-         wrapped_text(
-             fmt::format("The nearest is {}: it needs {} of {}, so devices with {} would do.",
-                         to_text(nearest.choices, asked.question.defaults), to_text(nearest.needed),
-                         to_text(nearest.capacity), to_text(memory_for(nearest.needed))),
-             kLineColumns, 2) +
+         wrapped_text(fmt::format("The nearest is {}: it needs {} of {}, {}.",
+                                  to_text(nearest.choices, asked.question.defaults),
+                                  to_text(nearest.needed), to_text(nearest.capacity), lacks),
+                      kLineColumns, 2) +
          "\n";
 }
 

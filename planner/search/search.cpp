@@ -188,6 +188,7 @@ class Search {
   void note_large(const Node& node) {
     constexpr std::size_t kLeast = 100;
     if (best_) return;
+    if (node.bound.bytes <= room()) return note_nearest(node.choices, node.bound.bytes);
     if (node.depth < Depth::Recompute && node.depth != Depth::Memory) {
       if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
     } else {
@@ -223,8 +224,11 @@ class Search {
     if (least && node.cost > 0) expectation_.learn(node.depth, *least / node.cost);
   }
 
+  // Where devices have enough, hosts have too little memory: that is nearest only if nothing else
+  // is.
   void note_nearest(const PlanChoices& choices, Bytes needed) {
-    if (result_.nearest && result_.nearest->needed <= needed) return;
+    const auto key = [&](Bytes bytes) { return std::pair(bytes <= room(), bytes); };
+    if (result_.nearest && key(result_.nearest->needed) <= key(needed)) return;
     result_.nearest = Nearest{choices, needed, capacity_};
   }
 
@@ -366,7 +370,8 @@ class Search {
       note_nearest(choices, std::max(bytes, node.bound.bytes));
     };
     for (const auto& [bytes, node] : large_) {
-      if (best_ || (result_.nearest && result_.nearest->needed <= bytes)) break;
+      const auto& nearest = result_.nearest;
+      if (best_ || (nearest && nearest->needed > room() && nearest->needed <= bytes)) break;
       note(node);
     }
     if (early_ && !result_.nearest && !best_) note(*early_);
@@ -376,6 +381,9 @@ class Search {
     if (!std::holds_alternative<Plan>(made)) return;
     const Report report = predict(std::get<Plan>(made), setting_).report;
     result_.nearest->needed = Report::needed(report.fullest());
+    if (report.host && report.host->needed > report.host->capacity) {
+      result_.nearest->host = report.host;
+    }
   }
 
   void finish() {

@@ -104,6 +104,7 @@ struct SearchCounts {
 struct Nearest {
   PlanChoices choices;
   Bytes needed, capacity;
+  std::optional<HostUse> host = {};  // that has too little memory
 };
 
 struct SearchResult {

@@ -375,4 +375,21 @@ TEST_CASE("a search that nothing fits says what comes nearest, and pins that lea
   REQUIRE(!refused.problems.empty());
 }
 
+TEST_CASE(
+    "where devices have enough and hosts too little memory, the nearest plan says which host") {
+  const Bench bench("gpt2", "h100:1x2", "megatron-core");
+  Cluster cluster = bench.cluster;
+  cluster.node_types.front().host->memory.value = 1_MiB;
+  const Setting setting = make_setting(bench.model, cluster, bench.software, shipped_fits());
+  SearchQuestion question{.batch = {8, 256, Precision::BF16},
+                          .defaults = choices_of(setting.defaults, Precision::BF16)};
+  question.pins = {{"offload", "optimizer"}};
+  const SearchResult result = search(question, setting);
+  CHECK(result.plans.empty());
+  REQUIRE(result.nearest.has_value());
+  CHECK(result.nearest->needed < result.nearest->capacity);
+  REQUIRE(result.nearest->host.has_value());
+  CHECK(result.nearest->host->needed > result.nearest->host->capacity);
+}
+
 }  // namespace meshwright
