@@ -127,7 +127,9 @@ void require_found(const SearchAnswer& answer) {
                                                 : "stopped early; the best so far is printed");
   }
   if (!answer.result.plans.empty()) return;
-  throw EndedWith(ExitCode::NoFeasiblePlan, answer.fastest          ? "no plan meets the deadline"
+  throw EndedWith(ExitCode::NoFeasiblePlan, answer.fastest ? "no plan meets the deadline"
+                                            : !answer.result.complete
+                                                ? "no plan that fits was found"
                                             : answer.result.nearest ? "no plan fits"
                                                                     : "there is no such plan");
 }

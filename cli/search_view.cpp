@@ -229,13 +229,15 @@ std::string too_slow_text(const SearchAsked& asked, const Remedy& fastest) {
          "\n";
 }
 
-std::string nearest_text(const SearchAsked& asked, const Nearest& nearest) {
+std::string nearest_text(const SearchAsked& asked, const Nearest& nearest, bool complete) {
   const std::string lacks =
       nearest.host
           ? fmt::format("and on the host of node {} {} of {}", nearest.host->node.index(),
                         to_text(nearest.host->needed), to_text(nearest.host->capacity))
           : fmt::format("so devices with {} would do", to_text(memory_for(nearest.needed)));
-  return "Nothing fits.\n" +
+  const std::string_view found =
+      complete ? "Nothing fits.\n" : "Nothing that fits was found; not all plans were looked at.\n";
+  return std::string(found) +
          wrapped_text(fmt::format("The nearest is {}: it needs {} of {}, {}.",
                                   to_text(nearest.choices, asked.question.defaults),
                                   to_text(nearest.needed), to_text(nearest.capacity), lacks),
@@ -247,7 +249,7 @@ std::string nothing_text(const SearchAsked& asked, const SearchAnswer& answer) {
   const auto& nearest = answer.result.nearest;
   const std::string why = answer.stopped   ? "Stopped early: nothing was found so far.\n"
                           : answer.fastest ? too_slow_text(asked, *answer.fastest)
-                          : nearest        ? nearest_text(asked, *nearest)
+                          : nearest        ? nearest_text(asked, *nearest, answer.result.complete)
                                            : "There is no such plan.\n";
   return why + remedies_text(asked, answer) + "\n" + space_text(answer.result);
 }

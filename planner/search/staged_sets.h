@@ -60,9 +60,11 @@ class StagedSets {
     const Node *alike = alike_.least(), *mixed = mixed_.least();
     return mixed && (!alike || mixed->cost < alike->cost) ? mixed_ : alike_;
   }
-  // Of plans that are not expected to fit few do.
+  // Of plans that are not expected to fit few do. Until one does it goes on for longer.
   bool is_given_up(const OpenSets& sets, bool found) const {
-    return (found && sets.misfits() >= most_ / 4) || sets.plans() >= most_;
+    constexpr std::int64_t kLonger = 10;
+    if (!found) return sets.plans() >= kLonger * most_;
+    return sets.misfits() >= most_ / 4 || sets.plans() >= most_;
   }
 
   const std::int64_t most_;
