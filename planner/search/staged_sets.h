@@ -62,7 +62,7 @@ class StagedSets {
   }
   // Of plans that are not expected to fit few do. Until one does it goes on for longer.
   bool is_given_up(const OpenSets& sets, bool found) const {
-    constexpr std::int64_t kLonger = 10;
+    constexpr std::int64_t kLonger = 2;
     if (!found) return sets.plans() >= kLonger * most_;
     return sets.misfits() >= most_ / 4 || sets.plans() >= most_;
   }
