@@ -75,8 +75,8 @@ struct BlockBound {
   BlockWork forward, backward;
   BlockSteps steps[2];  // the same, forward and backward
   BlockMemory memory;
-  // At the least, whatever a layer does not keep.
-  BlockMemory least;
+  // Where nothing is computed again: what it has at the least, whatever a layer does not keep.
+  std::optional<BlockMemory> least;
   std::vector<Bytes> kept_by;  // of what is kept, what each op leaves
   // Seconds of each op's kernels in the forward, if it leaves something: what dropping that costs.
   std::vector<double> again_by;

@@ -190,18 +190,24 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
   memory.backward_peak = peak_in(priced, lives, fetched, backward, forward, true);
   memory.forward_use_peak = peak_in(priced, lives, fetched, forward, forward, false);
   memory.backward_use_peak = peak_in(priced, lives, fetched, backward, forward, false);
-  cost.least = memory;
-  if (!cost.layer) return;
-  cost.least.kept = cost.least.back = Bytes();
-  // What an op leaves and kernels use before and after another is there in between, however it came
-  // to be. What is made whole comes in another order where more is computed again.
-  std::vector<BufferLife> left = lives;
-  std::erase_if(left, [](const BufferLife& life) { return !life.op; });
-  const std::vector<Peaks> nothing(fetched.size());
-  cost.least.forward_peak = peak_in(priced, left, nothing, forward, forward, false);
-  cost.least.backward_peak = peak_in(priced, left, nothing, backward, forward, false);
-  cost.least.forward_use_peak = cost.least.forward_peak;
-  cost.least.backward_use_peak = cost.least.backward_peak;
+}
+
+// What an op leaves and kernels use before and after another is there in between, however it came
+// to be. What is made whole comes in another order where more is computed again.
+BlockMemory least_memory(const BlockBound& cost, const PricedProgram& priced,
+                         std::vector<BufferLife> lives, const Stretch& forward,
+                         const Stretch& backward) {
+  if (!cost.layer) return cost.memory;
+  std::erase_if(lives, [](const BufferLife& life) { return !life.op; });
+  const std::vector<Peaks> nothing(priced.program().tasks.size());
+  const Peaks ahead = peak_in(priced, lives, nothing, forward, forward, false);
+  const Peaks back = peak_in(priced, lives, nothing, backward, forward, false);
+  return {.kept = {},
+          .back = {},
+          .forward_peak = ahead,
+          .backward_peak = back,
+          .forward_use_peak = ahead,
+          .backward_use_peak = back};
 }
 
 // What is kept in between counts for each direction by itself: it may be on the host meanwhile.

@@ -32,10 +32,16 @@ std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragm
                               const PlannedGraph& planned, const Plan& plan, const OpRange& ops,
                               const std::map<WeightId, std::size_t>& uses, bool in_order);
 
-// What the block keeps, and the most that there is in each direction; at the least nothing is kept.
+// What the block keeps, and the most that there is in each direction.
 void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
                 const std::vector<Peaks>& fetched, const Stretch& forward, const Stretch& backward,
                 const OpRange& ops);
+
+// The same at the least, of a block that computes nothing again, however much others do: a layer
+// keeps nothing then.
+BlockMemory least_memory(const BlockBound& cost, const PricedProgram& priced,
+                         std::vector<BufferLife> lives, const Stretch& forward,
+                         const Stretch& backward);
 
 // Of the last block, whose tasks these are.
 ClosingMemory closing_memory(const PricedProgram& priced, const Fragment& fragment,

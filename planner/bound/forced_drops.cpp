@@ -108,7 +108,7 @@ Bytes Bounds::least_bytes(const PlanChoices& choices) {
   const BlockBounds& costs = plain_blocks(plain);
   std::vector<BlockMemory> memory;
   for (std::size_t b = 0; b < costs.blocks.size(); ++b) {
-    memory.push_back(costs.blocks[b].least);
+    memory.push_back(*costs.blocks[b].least);
     if (!costs.blocks[b].layer) continue;
     memory.back().kept = least_kept(costs.blocks[b], b, choices.recompute);
   }

@@ -109,7 +109,7 @@ class StageWork {
  public:
   // The bounds must outlive this: of layers that recompute as the plan's first ones of a chunk do,
   // and of the others. `in_order`: memory is taken as tasks are listed, whenever they run.
-  // `memory`: which of what blocks have there.
+  // `memory`: what each block has there; empty: what the bounds say.
   StageWork(const PlanChoices& choices, std::vector<std::vector<BlockRun>> chunks,
             const BlockBounds& recomputing, const BlockBounds& others, const PipelineItems& items,
             bool in_order, std::vector<BlockMemory> memory = {});

@@ -266,7 +266,8 @@ class Search {
     const Fit fit = fit_within(report, question_.max_memory);
     const bool fits = fit == Fit::Yes || (fit == Fit::Close && question_.allow_close);
     if (!expectation_.fits(node)) open_.note_unexpected(node, fits);
-    expectation_.learn(node, report, cost_of(node.choices, report.step));
+    const double cost = cost_of(node.choices, report.step);
+    expectation_.learn(node, report, cost);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
       note_nearest(node.choices, Report::needed(report.fullest()));
@@ -280,7 +281,6 @@ class Search {
     ++result_.counts.simulated;
     keep(node, Fate::Simulated, &report);
     if (is_too_slow(question_, report.step)) return;
-    const double cost = cost_of(node.choices, report.step);
     if (!best_ || cost < *best_) {
       best_ = cost;
       best_step_ = report.step;
@@ -365,25 +365,23 @@ class Search {
 
   // What the nearest plan really needs.
   void settle_nearest() {
+    if (best_) return result_.nearest.reset();
     const auto note = [&](const Node& node) {
       const auto [choices, bytes] = sets_.front().leanest(node);
       note_nearest(choices, std::max(bytes, node.bound.bytes));
     };
     for (const auto& [bytes, node] : large_) {
       const auto& nearest = result_.nearest;
-      if (best_ || (nearest && nearest->needed > room() && nearest->needed <= bytes)) break;
+      if (nearest && nearest->needed > room() && nearest->needed <= bytes) break;
       note(node);
     }
-    if (early_ && !result_.nearest && !best_) note(*early_);
-    if (best_) result_.nearest.reset();
+    if (early_ && !result_.nearest) note(*early_);
     if (!result_.nearest || !result_.complete) return;
     const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
     if (!std::holds_alternative<Plan>(made)) return;
     const Report report = predict(std::get<Plan>(made), setting_).report;
     result_.nearest->needed = Report::needed(report.fullest());
-    if (report.host && report.host->needed > report.host->capacity) {
-      result_.nearest->host = report.host;
-    }
+    if (report.host && report.host->is_too_much()) result_.nearest->host = report.host;
   }
 
   void finish() {

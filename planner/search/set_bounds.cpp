@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 namespace meshwright {
 namespace {
 
 // Nothing is sooner because something is computed again, or goes to the host in between: of plans
-// with all sets of kept tensors the one that keeps all of them there is the fastest.
-PlanChoices keeping_all(PlanChoices choices) {
-  choices.recompute = {};
+// with all sets of kept tensors the one that keeps all of them there is the fastest, or where all
+// that find room drop something the one that drops no more.
+PlanChoices keeping_all(PlanChoices choices, RecomputeChoice dropped = {}) {
+  choices.recompute = std::move(dropped);
   choices.offload_activations = false;
   choices.offloaded_layers = 0;
   return choices;
@@ -175,8 +177,7 @@ PlanBound SetBounds::of_state(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest_optimizer(choices);
   const Bytes bytes = bounds_->least_bytes(in_any_bucket(lean));
   if (bytes > room_) return {Seconds(0), bytes, Bytes()};
-  PlanChoices one = keeping_all(choices);
-  one.recompute = bounds_->least_drops(lean);
+  const PlanChoices one = keeping_all(choices, bounds_->least_drops(lean));
   return {bounds_->of_schedule(one), bytes, Bytes()};
 }
 
@@ -184,16 +185,13 @@ PlanBound SetBounds::of_memory(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest(choices);
   const Bytes bytes = least_bytes(lean);
   if (bytes > room_) return {Seconds(0), bytes, Bytes()};
-  PlanChoices one = keeping_all(choices);
-  const auto ends = bounds_->ends_of(one);
-  one.recompute = bounds_->least_drops(lean);
-  return {bounds_->of_schedule(one), bytes, Bytes(), 0, ends};
+  const PlanChoices one = keeping_all(choices, bounds_->least_drops(lean));
+  return {bounds_->of_schedule(one), bytes, Bytes(), 0, bounds_->ends_of(keeping_all(choices))};
 }
 
-// Nor is anything sooner than where only what all that find room drop is dropped.
 std::vector<BoundedPlan> SetBounds::bounded_buckets(const PlanChoices& choices) {
-  PlanChoices fastest = keeping_all(choices);
-  fastest.recompute = bounds_->forced_drops(space_.leanest_optimizer(choices));
+  const PlanChoices fastest =
+      keeping_all(choices, bounds_->forced_drops(space_.leanest_optimizer(choices)));
   std::vector<BoundedPlan> plans;
   for (PlanChoices& one : space_.buckets(fastest)) {
     const Seconds least = bounds_->least_step_of(one);

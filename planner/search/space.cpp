@@ -39,12 +39,6 @@ std::int64_t widest_sharing(const Model& model, const Cluster& cluster) {
   return std::min(node, size_of_dim(model, "kv_heads") * size_of_dim(model, "queries_per_head"));
 }
 
-// Where a place is given.
-std::int64_t replicas_in_node(const PlanChoices& choices) {
-  const auto inside = std::ranges::find(choices.place, "dp", &NodeShare::axis);
-  return inside == choices.place.end() ? 1 : inside->count;
-}
-
 std::vector<std::string_view> names_of_keys() {
   std::vector<std::string_view> names;
   for (const SearchedKey& key : searched_keys()) names.push_back(key.name);

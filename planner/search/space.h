@@ -77,6 +77,7 @@ class SearchSpace {
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
+  static std::int64_t replicas_in_node(const PlanChoices& placed);
   bool shares_evenly(const PlanChoices& placed) const;
   // What drops least of what drops more; none: nothing does that is searched.
   const RecomputeChoice* next_kept(const RecomputeChoice& recompute) const;

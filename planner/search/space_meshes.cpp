@@ -249,12 +249,16 @@ std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided)
   return allowed("ep", degrees);
 }
 
+// Where a place is given.
+std::int64_t SearchSpace::replicas_in_node(const PlanChoices& placed) {
+  const auto inside = std::ranges::find(placed.place, "dp", &NodeShare::axis);
+  return inside == placed.place.end() ? 1 : inside->count;
+}
+
 // Groups of devices that share experts out lie in a node, or have a node's replicas in them.
 bool SearchSpace::shares_evenly(const PlanChoices& placed) const {
   if (placed.ep == 1 || is_pinned("ep")) return true;
-  const auto inside = std::ranges::find(placed.place, "dp", &NodeShare::axis);
-  const std::int64_t share = inside == placed.place.end() ? 1 : inside->count;
-  const std::int64_t sharing = replicas_sharing_experts(placed);
+  const std::int64_t share = replicas_in_node(placed), sharing = replicas_sharing_experts(placed);
   return share % sharing == 0 || sharing % share == 0;
 }
 

@@ -14,6 +14,7 @@ namespace meshwright {
 struct HostUse {
   NodeId node;
   Bytes needed, capacity;
+  bool is_too_much() const { return needed > capacity; }
   friend bool operator==(const HostUse&, const HostUse&) = default;
 };
 

@@ -246,7 +246,7 @@ Fit fit_within(const Report& report, std::optional<Bytes> limit) {
   };
   const bool too_much = std::ranges::any_of(
       report.devices, [&](const DeviceReport& device) { return device.peak > capacity(device); });
-  if (too_much || (report.host && report.host->needed > report.host->capacity)) return Fit::No;
+  if (too_much || (report.host && report.host->is_too_much())) return Fit::No;
   const DeviceReport& fullest = report.fullest();
   const double fullness_within = Report::needed(fullest) / capacity(fullest);
   return fullness_within > 1 - kCloseShare ? Fit::Close : Fit::Yes;
