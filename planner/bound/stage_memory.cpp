@@ -68,20 +68,85 @@ void StagePlay::find_room() {
   }
 }
 
-// What is shared out is made whole for its kernels, which may take more than it saves. No more is
-// said than of plans that share less out: what shares most out stands for all of them.
+const std::vector<std::vector<BoundBucket>>& StagePlay::buckets_of_kinds() const {
+  return work_.buckets(bucket_of(choices_),
+                       bytes_per_element(BufferElement::Real, element_plan_.precision));
+}
+
+// Of buckets, what is whole all through each repetition of a block in the backward: weights from
+// when they are gathered, with the first use of those before them if memory is taken in order,
+// until their last use; gradients from their first until those that are complete next are.
+std::vector<Bytes> StagePlay::whole_in_backward(std::size_t kind) const {
+  const std::vector<BoundBucket>& buckets = buckets_of_kinds()[kind];
+  const std::int64_t repetitions = work_.kind(kind).repetitions;
+  std::vector<Bytes> whole(static_cast<std::size_t>(repetitions));
+  const auto add = [&](const BoundBucket& bucket, BufferElement element, std::int64_t from,
+                       std::int64_t until) {
+    if (!is_shared(bucket.routed)) return;
+    const Bytes size = bytes_per_element(element, element_plan_.precision) * bucket.elements;
+    for (std::int64_t r = from; r < until; ++r) whole[static_cast<std::size_t>(r)] += size;
+  };
+  std::vector<const BoundBucket*> completed, used;
+  for (const BoundBucket& bucket : buckets) {
+    completed.push_back(&bucket);
+    if (is_shared(bucket.routed) && bucket.uses[1]) used.push_back(&bucket);
+  }
+  std::ranges::sort(completed, {}, [](const BoundBucket* bucket) { return bucket->completes; });
+  std::ranges::sort(used, {}, [](const BoundBucket* bucket) { return bucket->uses[1]; });
+  for (std::size_t b = 0; b < completed.size(); ++b) {
+    const bool next = choices_.overlap && b + 1 < completed.size();
+    add(*completed[b], gradient_element(element_plan_), completed[b]->first + 1,
+        next ? completed[b + 1]->completes.repetition : repetitions);
+  }
+  const std::size_t ahead =
+      setting_.memory.caching_allocator ? static_cast<std::size_t>(choices_.prefetch) : 0;
+  for (std::size_t b = 0; b < used.size() && choices_.zero == 3; ++b) {
+    const std::int64_t from = b < ahead ? 0 : used[b - ahead]->uses[1]->repetition + 1;
+    add(*used[b], BufferElement::Real, from, used[b]->last_used);
+  }
+  return whole;
+}
+
+// Of a micro-batch, with what is whole of buckets. Layers that are rerun together use weights in
+// another order.
+Bytes StagePlay::backward_peak(std::size_t kind) const {
+  const RecomputeChoice& recompute = choices_.recompute;
+  if (recompute.kind == Recompute::Uniform && recompute.layers > 1) return {};
+  const std::vector<Bytes> whole = whole_in_backward(kind);
+  Bytes peak;
+  for (const BackwardRun& run : work_.kind(kind).backward_runs) {
+    for (std::int64_t r = 0; r < run.count; ++r) {
+      peak =
+          std::max(peak, run.peak - run.kept * r + whole[static_cast<std::size_t>(run.first + r)]);
+    }
+  }
+  return peak;
+}
+
+// What is shared out is made whole for its kernels, which may take more than it saves. Of plans of
+// which that is open no more is said than of those that share less out: what shares most out stands
+// for all of them.
 StagePlay::Fullest StagePlay::fullest() const {
   Fullest most;
   const bool routed = repeats_ > sharing_;
+  const bool decided = open_ == LeftOpen::Nothing;
+  std::vector<Bytes> peaks;
+  for (std::size_t k = 0; decided && choices_.zero >= 2 && k < work_.kind_count(); ++k) {
+    peaks.push_back(backward_peak(k));
+  }
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     std::optional<Bytes> least;
     PlanChoices less = choices_;
-    for (less.zero = 0; less.zero <= choices_.zero; ++less.zero) {
+    for (less.zero = decided ? choices_.zero : 0; less.zero <= choices_.zero; ++less.zero) {
       const int elsewhere = repeats_ > 1 ? std::max(0, less.zero - 1) : 0;
       const StageHolds& stage = work_.stage(s);
       Bytes passing = stage.activations.of[elsewhere][routed];
       if (s + 1 == stages_.size() && setting_.memory.caching_allocator) {
         passing = std::max(passing, stage.before_end.of[elsewhere][routed] + apart_at_end(less));
+      }
+      for (std::size_t k = 0; k < peaks.size(); ++k) {
+        const std::optional<Bytes>& beside = stage.beside_backward[k];
+        if (beside) passing = std::max(passing, *beside + peaks[k]);
       }
       const Bytes bytes = state_bytes(stage, less, element_plan_, setting_) + passing;
       least = std::min(least.value_or(bytes), bytes);

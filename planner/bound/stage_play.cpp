@@ -240,8 +240,7 @@ void StagePlay::send(std::size_t number, const PipelineItem& item) {
 void StagePlay::prepare() {
   price_messages();
   if (any_state_) return;
-  buckets_ = &work_.buckets(bucket_of(choices_),
-                            bytes_per_element(BufferElement::Real, element_plan_.precision));
+  buckets_ = &buckets_of_kinds();
   chunk_prices_.resize((alike_ ? 1 : stages_.size()) * work_.kind_count());
   add_updates();
   add_replicas();

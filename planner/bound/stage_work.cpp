@@ -98,13 +98,15 @@ void StageWork::rerun_together(const BlockBounds& one_by_one) {
 
 void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
   Bytes layer;  // that one keeps
+  std::int64_t behind = chunk.repetitions;
   for (const BlockRun& run : chunk.runs) {
+    behind -= run.count;
     const BlockMemory& memory = memory_of(run);
     const bool is_layer = block_of(run).layer;
     if (&run == &chunk.runs.back() && !is_layer) chunk.ahead_peak = chunk.forward_peak;
     if (is_layer && is_rerun_together(choices)) continue;
     if (run.away) {
-      add_away(chunk, run);
+      add_away(chunk, run, behind);
       layer = std::max(layer, memory.kept);
       continue;
     }
@@ -112,6 +114,8 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     const Bytes before = chunk.kept + memory.kept * (run.count - 1);
     chunk.forward_peak.raise(memory.forward_peak, before);
     chunk.backward_peak.raise(memory.backward_peak, before);
+    chunk.backward_runs.push_back(
+        {behind, run.count, memory.backward_peak.of[0][0] + before, memory.kept});
     chunk.kept += memory.kept * run.count;
     // What goes to a layer goes to the host with what that keeps.
     const bool follows = &run != &chunk.runs.back() && (&run + 1)->away;
@@ -127,27 +131,37 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     chunk.kept += costs_.message;
     chunk.forward_peak.add(costs_.message);
     chunk.ahead_peak.add(costs_.message);
-    chunk.backward_peak.add(costs_.message);
+    add_to_backward(chunk, costs_.message);
   }
   if (chunk.sends && !chunk.runs.back().away) {
     chunk.kept -= std::min(chunk.kept, costs_.message);
-    chunk.backward_peak.add(Bytes() - costs_.message);
+    add_to_backward(chunk, Bytes() - costs_.message);
   }
 }
 
+void StageWork::add_to_backward(ChunkWork& chunk, Bytes bytes) {
+  chunk.backward_peak.add(bytes);
+  for (BackwardRun& run : chunk.backward_runs) run.peak += bytes;
+}
+
 // What comes back for a layer is listed before the backward of the layer behind it.
-void StageWork::add_away(ChunkWork& chunk, const BlockRun& run) const {
+void StageWork::add_away(ChunkWork& chunk, const BlockRun& run, std::int64_t behind) const {
   const BlockMemory& memory = memory_of(run);
   chunk.away += memory.kept * run.count;
   chunk.forward_peak.raise(memory.forward_use_peak);
-  if (!in_order_) return chunk.backward_peak.raise(memory.backward_use_peak);
+  const auto raise = [&](const Peaks& peak, Bytes next, std::int64_t count) {
+    chunk.backward_peak.raise(peak, next);
+    chunk.backward_runs.push_back({behind, count, peak.of[0][0] + next, Bytes()});
+  };
+  if (!in_order_) return raise(memory.backward_use_peak, Bytes(), run.count);
   Bytes next;
   if (run.count > 1) {
     next = memory.back;
   } else if (&run != &chunk.runs.front() && (&run - 1)->away) {
     next = memory_of(*(&run - 1)).back;
   }
-  chunk.backward_peak.raise(memory.backward_peak, next);
+  // The last one has no other of its kind behind it.
+  raise(memory.backward_peak, next, std::max<std::int64_t>(1, run.count - 1));
 }
 
 void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems& items) {
@@ -187,6 +201,7 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     stage.in_flight = in_flight;
   }
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    stage.beside_backward.push_back(beside[k][1]);
     if (beside[k][0]) stage.activations.raise(kinds_[k].forward_peak, *beside[k][0]);
     if (beside[k][1]) stage.activations.raise(kinds_[k].backward_peak, *beside[k][1]);
   }
@@ -217,6 +232,7 @@ const std::vector<std::vector<BoundBucket>>& StageWork::buckets(Bytes most, Byte
 // With one weight more, of a block that so many others stand before in the backward.
 void StageWork::add_places(BoundBucket& bucket, const BlockWeight& weight, const ChunkWork& chunk,
                            std::int64_t repetition) {
+  if (weight.uses[1]) bucket.last_used = repetition;
   for (const std::size_t back : {0, 1}) {
     if (!weight.uses[back]) continue;
     const std::int64_t before = back == 1 ? repetition : chunk.repetitions - 1 - repetition;
@@ -250,6 +266,7 @@ std::vector<BoundBucket> StageWork::cut(const ChunkWork& chunk, Bytes most, Byte
         Open& one = open[weight.likeness];
         const Bytes size = element * weight.elements;
         if (one.bucket.elements > 0 && overfills(one.size, size, most)) finish(one);
+        if (one.bucket.elements == 0) one.bucket.first = repetition;
         one.size += size;
         one.bucket.elements += weight.elements;
         one.bucket.repetition = repetition;

@@ -40,6 +40,8 @@ struct BoundBucket {
   std::int64_t elements = 0;
   std::int64_t repetition = 0;
   std::size_t weight = 0;
+  // Repetitions of the backward: the first that has one of them, the last that uses one.
+  std::int64_t first = 0, last_used = 0;
   bool of_layers = false;
   bool routed = false;  // of experts that replicas share out among them
   // Of the chunk's forward, from the first kernel on that may read one of them.
@@ -47,6 +49,14 @@ struct BoundBucket {
   // Where one of them is first used, forward and backward, and the last gradient complete.
   std::optional<ChunkPlace> uses[2] = {};
   ChunkPlace completes = {};
+};
+
+// Repetitions of a block in a chunk's backward: the first of them, how many, the most that is there
+// at that one of the micro-batch besides what is made whole, and how much less at each that
+// follows.
+struct BackwardRun {
+  std::int64_t first = 0, count = 0;
+  Bytes peak, kept;
 };
 
 // What a chunk does with a micro-batch and keeps of it. Most chunks of a plan are alike.
@@ -65,7 +75,8 @@ struct ChunkWork {
   Bytes kept;
   Peaks forward_peak, backward_peak;
   Peaks ahead_peak;  // in the forward, before what stands behind the layers
-  Bytes away;        // on the host in between
+  std::vector<BackwardRun> backward_runs;
+  Bytes away;  // on the host in between
 
   bool is_like(const ChunkWork& other) const {
     return runs == other.runs && receives == other.receives && sends == other.sends &&
@@ -80,6 +91,8 @@ struct StageHolds {
   std::int64_t frozen = 0;
   std::vector<std::int64_t> tied;  // elements of each trained weight that several ops use
   Peaks activations;               // the most that kernels find there of all micro-batches
+  // What other micro-batches keep beside a backward of each kind of chunk, at the most.
+  std::vector<std::optional<Bytes>> beside_backward;
   // When most is kept: micro-batches of each kind of chunk.
   std::vector<std::int64_t> in_flight;
   Bytes away;  // the most of it on the host
@@ -142,7 +155,8 @@ class StageWork {
   void add_chunk(const PlanChoices& choices, ChunkWork chunk);
   void add_times(ChunkWork& chunk) const;
   void add_memory(const PlanChoices& choices, ChunkWork& chunk) const;
-  void add_away(ChunkWork& chunk, const BlockRun& run) const;
+  void add_away(ChunkWork& chunk, const BlockRun& run, std::int64_t behind) const;
+  static void add_to_backward(ChunkWork& chunk, Bytes bytes);
   void hold(std::size_t number, std::size_t stages, const PipelineItems& items);
   static void add_places(BoundBucket& bucket, const BlockWeight& weight, const ChunkWork& chunk,
                          std::int64_t repetition);

@@ -200,6 +200,26 @@ TEST_CASE("before the place is known, kernels of one way to a layout do not coun
   CHECK(bounds.of_division(choices) <= step);
 }
 
+// How much more plans need where only buckets are larger, a bound says at least half of.
+TEST_CASE("buckets that are gathered and summed are whole while layers compute") {
+  const auto zero = GENERATE(2, 3);
+  const Bench bench("llama2-7b", "h100:1x8", "megatron-core");
+  PlanChoices choices = choices_of(bench.setting.defaults, Precision::BF16);
+  choices.dp = 8;
+  choices.zero = zero;
+  const BatchChoice batch{8, 4096, Precision::BF16};
+  Bounds bounds(batch, bench.setting);
+  std::vector<Bytes> bound, needed;
+  for (const Bytes bucket : {400_MiB, 1600_MiB}) {
+    choices.bucket = bucket;
+    const Plan plan = std::get<Plan>(plan_of(choices, batch, bench.setting));
+    needed.push_back(Report::needed(predict(plan, bench.setting).report.fullest()));
+    bound.push_back(bounds.of(choices).bytes);
+    CHECK(bound.back() <= needed.back());
+  }
+  CHECK((bound[1] - bound[0]) / (needed[1] - needed[0]) > 0.5);
+}
+
 TEST_CASE("what the next layer reads is kept and not computed again, also where it is named") {
   const auto model = GENERATE("llama3-8b", "mixtral-8x7b");
   const Bench bench(model, "h100:4x8", "megatron-core");
