@@ -5,10 +5,6 @@
 namespace meshwright {
 namespace {
 
-std::size_t kind_of(const PlanChoices& choices) {
-  return 2 * static_cast<std::size_t>(choices.zero) + (choices.offload_activations ? 1 : 0);
-}
-
 // Of plans that do the same with all micro-batches, and differ in what is done with their state.
 std::string without_state(PlanChoices choices) {
   choices.bucket = choices.bucket_per_replica = Bytes();
@@ -18,6 +14,16 @@ std::string without_state(PlanChoices choices) {
 
 }  // namespace
 
+std::size_t Expectation::step_kind(const PlanChoices& choices) {
+  return 2 * static_cast<std::size_t>(choices.zero) + (choices.offload_activations ? 1 : 0);
+}
+
+// What ZeRO-3 gathers stands in buckets, and what lies between them nothing else finds room in.
+Expectation::BytesKind Expectation::bytes_kind(const PlanChoices& choices) {
+  const Bytes bucket = choices.zero == 3 ? bucket_of(choices) : Bytes();
+  return {choices.tp, choices.pp, choices.zero, choices.offload_activations, bucket};
+}
+
 double Expectation::of(const Node& node) const {
   constexpr double kTooLarge = 2;
   double expected = node.cost;
@@ -25,12 +31,18 @@ double Expectation::of(const Node& node) const {
     expected *= growth_[depth];
   }
   if (node.depth < Depth::Zero) return expected;
-  return expected * plan_growth_[kind_of(node.choices)].step * (fits(node) ? 1 : kTooLarge);
+  return expected * step_growth_[step_kind(node.choices)] * (fits(node) ? 1 : kTooLarge);
+}
+
+double Expectation::bytes_of(const Node& node) const {
+  const double bytes = static_cast<double>(node.bound.bytes.value());
+  const auto known = bytes_growth_.find(bytes_kind(node.choices));
+  const double growth = known == bytes_growth_.end() ? unknown_growth_ : known->second;
+  return bytes * growth;
 }
 
 bool Expectation::fits(const Node& node) const {
-  const double bytes = static_cast<double>(node.bound.bytes.value());
-  return bytes * plan_growth_[kind_of(node.choices)].bytes <= static_cast<double>(room_.value());
+  return bytes_of(node) <= static_cast<double>(room_.value());
 }
 
 bool Expectation::may_cost_less(const Node& plan, double enough) const {
@@ -47,16 +59,18 @@ void Expectation::learn(Depth depth, double growth) {
 
 void Expectation::learn(const Node& plan, const Report& report, double cost) {
   constexpr double kWeight = 0.3;
-  PlanGrowth& growth = plan_growth_[kind_of(plan.choices)];
-  growth.step += kWeight * (report.step / plan.bound.step - growth.step);
+  double& growth = step_growth_[step_kind(plan.choices)];
+  growth += kWeight * (report.step / plan.bound.step - growth);
   if (plan.cost > 0) cost_growth_[without_state(plan.choices)] = cost / plan.cost;
   learn_needed(plan, Report::needed(report.fullest()));
 }
 
 void Expectation::learn_needed(const Node& plan, Bytes needed) {
   constexpr double kWeight = 0.7;
-  PlanGrowth& growth = plan_growth_[kind_of(plan.choices)];
-  growth.bytes += kWeight * (needed / plan.bound.bytes - growth.bytes);
+  if (!found_) found_ = needed <= room_;
+  unknown_growth_ = found_ ? kLikelyGrowth : 1;
+  double& growth = bytes_growth_.try_emplace(bytes_kind(plan.choices), kLikelyGrowth).first->second;
+  growth += kWeight * (needed / plan.bound.bytes - growth);
 }
 
 }  // namespace meshwright

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "planner/search/node.h"
 #include "simulator/report/report.h"
@@ -17,6 +18,7 @@ class Expectation {
   explicit Expectation(Bytes room) : room_(room) {}
 
   double of(const Node& node) const;
+  double bytes_of(const Node& node) const;  // what it needs
   bool fits(const Node& node) const;
   // Whether a plan that differs in little from one that was simulated will cost less than this, if
   // it is as much above its bound; others may.
@@ -28,15 +30,21 @@ class Expectation {
   void learn_needed(const Node& plan, Bytes needed);
 
  private:
-  struct PlanGrowth {
-    double step = 1, bytes = 1.05;
-  };
+  // What simulations differ from bounds alike in.
+  static std::size_t step_kind(const PlanChoices& choices);
+  using BytesKind = std::tuple<std::int64_t, std::int64_t, int, bool, Bytes>;
+  static BytesKind bytes_kind(const PlanChoices& choices);
 
   const Bytes room_;
   std::array<double, 15> growth_ = {1.05, 1.05, 1.05, 1.05, 1.1,  1.1,  1.05, 1,
                                     1.05, 1.05, 1.02, 1.02, 1.02, 1.02, 1};
-  std::array<PlanGrowth, 8> plan_growth_ = {};  // by what simulations differ from bounds alike in
-  std::map<std::string, double> cost_growth_;   // by what plans differ from each other in
+  std::array<double, 8> step_growth_ = {1, 1, 1, 1, 1, 1, 1, 1};
+  static constexpr double kLikelyGrowth = 1.05;
+  std::map<BytesKind, double> bytes_growth_;
+  // Of other kinds. As long as nothing fits, better one that was not tried than one that did not.
+  double unknown_growth_ = kLikelyGrowth;
+  bool found_ = false;                         // what fits
+  std::map<std::string, double> cost_growth_;  // by what plans differ from each other in
 };
 
 }  // namespace meshwright

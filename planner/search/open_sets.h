@@ -100,7 +100,7 @@ class NodeQueue {
 // with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
 // vain: whether they fit and hide their copies only a simulation tells. Plans that are not expected
 // to fit, or to be good enough, wait for others that cost little more, the longer the more of them
-// did not fit: these may be good enough.
+// did not fit: these may be good enough. Where many did not, those that need least come in turn.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -131,7 +131,7 @@ class OpenSets {
     const auto *sure = below(sure_.by_cost, enough), *doubtful = below(doubtful_.by_cost, enough);
     if (in_vain_ == kMostInVain) doubtful = nullptr;
     if (have_waited(enough, is_less(doubtful, sure) ? doubtful : sure)) {
-      return look_at(waiting_.pop().open, sure_);
+      return look_at(next_waiting(enough), sure_);
     }
     const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
     if (doubtful && (!sure || (turn && !promising && is_less(doubtful, sure)))) {
@@ -161,11 +161,12 @@ class OpenSets {
   std::int64_t misfits() const { return misfits_; }
   // Plans that were looked at.
   std::int64_t plans() const { return sure_.plans + doubtful_.plans; }
-  // Whether a plan whose activations go to the host was the best so far.
+  // Whether a plan whose activations go to the host, and that was expected to fit, was the best so
+  // far.
   void note_doubtful(bool best) { in_vain_ = best ? 0 : in_vain_ + 1; }
 
  private:
-  static constexpr std::int64_t kFewInVain = 32, kMostInVain = 100;
+  static constexpr std::int64_t kFewInVain = 32, kMostInVain = 100, kManyMisfits = 8;
   struct Group {
     NodeQueue by_cost;
     std::int64_t plans = 0;  // that were looked at
@@ -187,7 +188,9 @@ class OpenSets {
       const Node& node = top->open->node;
       if (node.depth != Depth::Plan) return;
       if (expectation_.fits(node) && expectation_.may_cost_less(node, enough)) return;
-      waiting_.push(queue.pop());
+      const auto open = queue.pop().open;
+      waiting_.push({open->node.cost, open});
+      waiting_by_bytes_.push({expectation_.bytes_of(open->node), open});
     }
   }
   // The least; null: none costs less.
@@ -198,11 +201,20 @@ class OpenSets {
   // Whether a plan that waits is next, where the least of the others is this.
   bool have_waited(double enough, const NodeQueue::Entry* other) {
     constexpr double kLittle = 0.005;
-    constexpr std::int64_t kManyMisfits = 8, kMostDoublings = 8;
+    constexpr std::int64_t kMostDoublings = 8;
     const NodeQueue::Entry* waits = below(waiting_, enough);
     const std::int64_t doublings = std::min(misfits_ / kManyMisfits, kMostDoublings);
     const double more = 1 + kLittle * static_cast<double>(1 << doublings);
     return waits && (!other || waits->number * more < other->number);
+  }
+  // The least, or every second time, where many did not fit, the one that is expected to need
+  // least.
+  std::shared_ptr<OpenNode> next_waiting(double enough) {
+    while (misfits_ >= kManyMisfits && misfits_ % 2 == 0 && waiting_by_bytes_.top()) {
+      const auto open = waiting_by_bytes_.pop().open;
+      if (open->node.cost < enough) return open;
+    }
+    return waiting_.pop().open;
   }
   Node look_at(const std::shared_ptr<OpenNode>& open, Group& group) {
     if (open->node.depth == Depth::Plan) ++group.plans;
@@ -232,11 +244,11 @@ class OpenSets {
 
   const Expectation& expectation_;
   Group sure_, doubtful_;
-  NodeQueue waiting_;         // plans of which nothing is expected
-  std::int64_t misfits_ = 0;  // of those that were not expected to fit, since one did
-  NodeQueue by_expected_;     // sure ones
-  std::size_t taken_ = 0;     // since that one was cleaned
-  std::int64_t in_vain_ = 0;  // doubtful plans, since one was the best
+  NodeQueue waiting_, waiting_by_bytes_;  // plans of which nothing is expected
+  std::int64_t misfits_ = 0;              // of those that were not expected to fit, since one did
+  NodeQueue by_expected_;                 // sure ones
+  std::size_t taken_ = 0;                 // since that one was cleaned
+  std::int64_t in_vain_ = 0;              // doubtful plans, since one was the best
 };
 
 }  // namespace meshwright

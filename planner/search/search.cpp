@@ -215,9 +215,11 @@ class Search {
   void look_at(const Node& node) {
     if (node.depth == Depth::Plan) {
       const std::optional<double> before = best_;
+      // Others have a count of their own.
+      const bool doubtful = node.choices.offload_activations && expectation_.fits(node);
       simulate(node);
       pace_.note_plan(best_ != before, bounds().block_count());
-      if (node.choices.offload_activations) open_.note_doubtful(node, best_ != before);
+      if (doubtful) open_.note_doubtful(node, best_ != before);
       return;
     }
     const std::optional<double> least = add_all(children_of(node, space_, bounds()));

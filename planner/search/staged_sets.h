@@ -47,7 +47,8 @@ class StagedSets {
   }
   // Whether a plan that was not expected to fit did.
   void note_unexpected(const Node& plan, bool fits) { of(plan).note_unexpected(fits); }
-  // Whether a plan whose activations go to the host was the best so far.
+  // Whether a plan whose activations go to the host, and that was expected to fit, was the best so
+  // far.
   void note_doubtful(const Node& plan, bool best) { of(plan).note_doubtful(best); }
 
  private:

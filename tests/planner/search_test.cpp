@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "planner/search/expectation.h"
+#include "planner/search/open_sets.h"
 #include "planner/search/space.h"
 #include "tests/planner/random_choices.h"
 #include "tests/planner/random_memory.h"
@@ -373,6 +375,47 @@ TEST_CASE("a search that nothing fits says what comes nearest, and pins that lea
   const SearchResult refused = search(asked.question, asked.bench.setting);
   CHECK(refused.plans.empty());
   REQUIRE(!refused.problems.empty());
+}
+
+// Of one kind what was simulated needed much more than its bound says.
+TEST_CASE(
+    "as long as nothing fits, plans of another kind than those that did not are expected to") {
+  Node node{.depth = Depth::Plan, .choices = {}, .bound = {Seconds(1), 97_GiB, Bytes()}};
+  node.choices.tp = 4;
+  Node other = node;
+  other.choices.tp = 8;
+  Expectation expectation(100_GiB);
+  CHECK(!expectation.fits(node));
+  expectation.learn_needed(node, 110_GiB);
+  CHECK(!expectation.fits(node));
+  CHECK(expectation.fits(other));
+  expectation.learn_needed(other, 98_GiB);
+  CHECK(expectation.fits(other));
+  other.choices.tp = 2;
+  CHECK(!expectation.fits(other));
+}
+
+TEST_CASE("of plans that wait those are looked at as well that need least") {
+  Expectation expectation(100_GiB);
+  OpenSets open(expectation);
+  const auto push = [&](std::int64_t dp, double cost, Bytes bytes) {
+    Node node{.depth = Depth::Plan, .choices = {}, .bound = {Seconds(cost), bytes, Bytes()}};
+    node.choices.dp = dp;
+    node.cost = cost;
+    open.push(std::move(node));
+  };
+  const std::int64_t many = 40;
+  for (std::int64_t i = 0; i < many; ++i) push(1 + i, 1, 99_GiB);
+  push(1000, 1.5, 97_GiB);
+  bool lean = false;
+  for (std::int64_t i = 0; i < 20 && !lean; ++i) {
+    const auto node = open.next(2, std::nullopt);
+    REQUIRE(node.has_value());
+    lean = node->choices.dp == 1000;
+    open.note_unexpected(false);
+  }
+  CHECK(lean);
+  CHECK(open.least()->cost == 1);
 }
 
 TEST_CASE(
