@@ -123,6 +123,31 @@ Bytes StagePlay::backward_peak(std::size_t kind) const {
   return peak;
 }
 
+// Of an optimizer on the host, the most that is there at once: what an update needs, and if memory
+// is taken in order what the next one does. In which order tied weights are updated is not said.
+Bytes StagePlay::brought_for_updates(std::size_t number, int zero) const {
+  const auto brought = [&](std::int64_t elements, bool routed) {
+    const std::int64_t shares = routed ? repeats_ / sharing_ : state_owners(choices_);
+    return optimizer_bytes(element_plan_, zero == 0 ? elements : elements / shares);
+  };
+  const StageHolds& stage = work_.stage(number);
+  Bytes most = std::max(brought(stage.largest_common, false), brought(stage.largest_routed, true));
+  if (open_ != LeftOpen::Nothing || !setting_.memory.caching_allocator || !stage.tied.empty()) {
+    return most;
+  }
+  Bytes before;
+  for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
+    std::vector<BoundBucket> buckets = buckets_of_kinds()[work_.kind_of(c)];
+    std::ranges::stable_sort(buckets, {}, [](const BoundBucket& bucket) { return bucket.uses[0]; });
+    for (const BoundBucket& bucket : buckets) {
+      const Bytes own = brought(bucket.elements, bucket.routed);
+      most = std::max(most, before + own);
+      before = own;
+    }
+  }
+  return most;
+}
+
 // What is shared out is made whole for its kernels, which may take more than it saves. Of plans of
 // which that is open no more is said than of those that share less out: what shares most out stands
 // for all of them.
@@ -147,6 +172,9 @@ StagePlay::Fullest StagePlay::fullest() const {
       for (std::size_t k = 0; k < peaks.size(); ++k) {
         const std::optional<Bytes>& beside = stage.beside_backward[k];
         if (beside) passing = std::max(passing, *beside + peaks[k]);
+      }
+      if (choices_.offload_optimizer) {
+        passing = std::max(passing, brought_for_updates(s, less.zero));
       }
       const Bytes bytes = state_bytes(stage, less, element_plan_, setting_) + passing;
       least = std::min(least.value_or(bytes), bytes);

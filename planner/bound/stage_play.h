@@ -54,6 +54,7 @@ class StagePlay {
   const std::vector<std::vector<BoundBucket>>& buckets_of_kinds() const;
   std::vector<Bytes> whole_in_backward(std::size_t kind) const;
   Bytes backward_peak(std::size_t kind) const;
+  Bytes brought_for_updates(std::size_t stage, int zero) const;
   // Of one bucket: its gradients' sum over the replicas, and the gather of its weights. Where only
   // some replicas share state out, they sum, and then those that have the same share sum it.
   struct BucketPrice {

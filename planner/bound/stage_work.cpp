@@ -171,6 +171,8 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     for (const BlockRun& run : chunk(c).runs) {
       for (const BlockWeight& weight : costs_.blocks[run.block].weights) {
         stage.largest_weight = std::max(stage.largest_weight, weight.elements);
+        std::int64_t& trained = weight.routed ? stage.largest_routed : stage.largest_common;
+        if (!weight.frozen) trained = std::max(trained, weight.elements);
         if (weight.tied && !tied.insert(weight.number).second) continue;
         (weight.frozen ? stage.frozen : stage.elements) +=
             weight.elements * (weight.tied ? 1 : run.count);

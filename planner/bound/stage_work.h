@@ -99,6 +99,8 @@ struct StageHolds {
   // Where the model ends: the most that kernels find there before it first does.
   Peaks before_end;
   std::int64_t largest_weight = 0;  // in elements
+  // The same of trained ones: of experts that replicas share out, and of others.
+  std::int64_t largest_routed = 0, largest_common = 0;
 };
 
 // When a stage comes to its first backward, and to the first that is its chunk's last; and what

@@ -220,6 +220,25 @@ TEST_CASE("buckets that are gathered and summed are whole while layers compute")
   CHECK((bound[1] - bound[0]) / (needed[1] - needed[0]) > 0.5);
 }
 
+// The embedding, or the head with a norm, and at the most a product's weight: 12 bytes an element.
+TEST_CASE("what comes from the host for an update is there beside what is for the next one") {
+  const Bench bench("llama3-8b", "h100:1x1", "megatron-core");
+  PlanChoices choices = choices_of(bench.setting.defaults, Precision::BF16);
+  choices.offload_optimizer = true;
+  choices.bucket = 25_MiB;
+  const BatchChoice batch{1, 128, Precision::BF16};
+  Bounds bounds(batch, bench.setting);
+  const Bytes bound = bounds.of(choices).bytes;
+  const Bytes state = bounds.state_of(choices);
+  constexpr std::int64_t kEmbedding = std::int64_t{128'256} * 4096, kNorm = 4096;
+  CHECK(bound >= state + Bytes(12 * kEmbedding));
+  CHECK(bound <= state + Bytes(12 * (kEmbedding + kNorm + 14336 * 4096)));
+  const Plan plan = std::get<Plan>(plan_of(choices, batch, bench.setting));
+  const Bytes needed = Report::needed(predict(plan, bench.setting).report.fullest());
+  CHECK(bound <= needed);
+  CHECK(bound / needed > 0.95);
+}
+
 TEST_CASE("what the next layer reads is kept and not computed again, also where it is named") {
   const auto model = GENERATE("llama3-8b", "mixtral-8x7b");
   const Bench bench(model, "h100:4x8", "megatron-core");
