@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "simulator/lowering/pipeline_order.h"
 #include "simulator/lowering/receive_places.h"
 
 namespace meshwright {
@@ -51,14 +50,18 @@ void mark_last(std::vector<PipelineItem>& items, std::int64_t chunks) {
 
 }  // namespace
 
+PipelineOrder order_of(Schedule schedule, std::int64_t stages, std::int64_t microbatches,
+                       std::int64_t chunks_per_stage) {
+  return schedule == Schedule::GPipe
+             ? gpipe(stages, microbatches, chunks_per_stage)
+             : one_forward_one_backward(stages, microbatches, chunks_per_stage);
+}
+
 PipelineItems pipeline_items(Schedule schedule, std::int64_t stages, std::int64_t microbatches,
                              std::int64_t chunks_per_stage) {
   const std::int64_t chunks = stages * chunks_per_stage;
   const Plan plan =
-      bare_plan(schedule == Schedule::GPipe
-                    ? gpipe(stages, microbatches, chunks_per_stage)
-                    : one_forward_one_backward(stages, microbatches, chunks_per_stage),
-                stages, chunks);
+      bare_plan(order_of(schedule, stages, microbatches, chunks_per_stage), stages, chunks);
   // With one chunk a stage what is received stands before its reader.
   const UnitTimes times = chunks_per_stage > 1 ? unit_times(plan).value() : UnitTimes();
   PipelineItems items;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "simulator/choices/plan_choices.h"
+#include "simulator/lowering/pipeline_order.h"
 
 namespace meshwright {
 
@@ -20,7 +21,9 @@ struct PipelineItems {
   std::vector<std::vector<PipelineItem>> stages;
 };
 
-// The order that lowering writes out for a schedule.
+// The order that lowering writes out for a schedule; and with what is received.
+PipelineOrder order_of(Schedule schedule, std::int64_t stages, std::int64_t microbatches,
+                       std::int64_t chunks_per_stage);
 PipelineItems pipeline_items(Schedule schedule, std::int64_t stages, std::int64_t microbatches,
                              std::int64_t chunks_per_stage);
 

@@ -1,6 +1,7 @@
 // Bounds of plans of which the blocks are known, and their schedule, whatever is kept and done
 // about their state.
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -99,25 +100,26 @@ StageEnds Bounds::least_ends(const PlanChoices& choices) {
   // and sums take less of a step.
   constexpr double kMostEntries = 2000;
   if (microbatches * static_cast<double>(chunks.size()) > kMostEntries) return ends;
-  const auto work_of = [&](const PipelineItem& item) {
-    const Chunk& chunk = chunks[static_cast<std::size_t>(item.chunk)];
-    return item.receives ? 0 : item.forward ? chunk.forward : chunk.backward;
+  const PipelineOrder order =
+      order_of(choices.schedule, choices.pp, microbatches_of(choices), choices.virtual_stages);
+  const auto work_of = [&](const OrderEntry& entry) {
+    const Chunk& chunk = chunks[static_cast<std::size_t>(entry.chunk)];
+    return entry.kind == EntryKind::Forward ? chunk.forward : chunk.backward;
   };
   double begin = 0;
   for (std::size_t s = 0; s < stages; ++s) {
-    const std::vector<PipelineItem>& order = items(choices).stages[s];
     StageBackwards& stage = ends.backwards.emplace_back();
     stage.first = std::max(0.0, begin - unasked);
     stage.last = stage.first + microbatches * of_stages[s];
-    for (const PipelineItem& item : order) {
-      if (!item.receives && !item.forward) break;
-      stage.first += work_of(item);
+    for (const OrderEntry& entry : order[s]) {
+      if (entry.kind != EntryKind::Forward) break;
+      stage.first += work_of(entry);
     }
     double left = 0;
-    std::size_t lasts = 0;
-    for (std::size_t i = order.size(); i-- > 0 && lasts < chunks.size() / stages;) {
-      left += work_of(order[i]);
-      if (order[i].last) ++lasts;
+    std::set<std::int32_t> ended;  // chunks, seen from the end
+    for (std::size_t i = order[s].size(); i-- > 0 && ended.size() < chunks.size() / stages;) {
+      left += work_of(order[s][i]);
+      if (order[s][i].kind != EntryKind::Forward) ended.insert(order[s][i].chunk);
     }
     stage.last -= left;
     for (std::size_t c = s; c < chunks.size(); c += stages) {
