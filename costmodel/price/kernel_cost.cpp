@@ -52,9 +52,10 @@ double both(double a, double b) {
 // is cut into blocks, the multiprocessors take one each, and the last wave takes as long as a full
 // one. How much of that is seen is the fitted exponent, because blocks do not start together. A
 // tile loads (Tm + Tn) K elements to compute Tm Tn K, so small ones wait for their operands; and
-// each costs a start and an end, as if K were longer.
+// each costs a start and an end, as if K were longer. What takes `enough` without a last wave is
+// not asked about further.
 double tiled_time(const GemmShape& shape, Tile tile, int splits, double rate,
-                  double multiprocessors, const GemmFit& fit) {
+                  double multiprocessors, const GemmFit& fit, double enough) {
   const double tiles = std::ceil(static_cast<double>(shape.m) / tile.m) *
                        std::ceil(static_cast<double>(shape.n) / tile.n) *
                        static_cast<double>(shape.batch);
@@ -63,11 +64,14 @@ double tiled_time(const GemmShape& shape, Tile tile, int splits, double rate,
     k = std::max(k / splits, tiles < multiprocessors ? kShortestPart : kShortestPartIfFull);
   }
   const double waves = tiles * splits / multiprocessors;
-  const double counted =
-      waves < 1 ? 1 : waves * std::pow(std::ceil(waves) / waves, fit.quantization);
   const auto loading = [&](Tile t) { return 1 + fit.tile_load * (1 / t.m + 1 / t.n); };
   const double one = rate * fit.share / multiprocessors * (loading(kTiles.front()) / loading(tile));
-  return counted * 2 * tile.m * tile.n * (k + fit.ramp) / one;
+  const auto time_of = [&](double counted) {
+    return counted * 2 * tile.m * tile.n * (k + fit.ramp) / one;
+  };
+  const double least = time_of(std::max(1.0, waves));
+  if (waves < 1 || least >= enough) return least;
+  return time_of(waves * std::pow(std::ceil(waves) / waves, fit.quantization));
 }
 
 // The best tile and number of parts of K, which fill a last wave or a device that has few tiles
@@ -85,7 +89,8 @@ double best_tiled_time(const GemmShape& shape, double rate, const DeviceType& de
         splits == 1 ? 0 : memory_time(sums * splits, fit.split_share, device).value() + kSplitStart;
     if (adding >= best) break;
     for (const Tile tile : kTiles) {
-      best = std::min(best, tiled_time(shape, tile, splits, rate, multiprocessors, fit) + adding);
+      const double own = tiled_time(shape, tile, splits, rate, multiprocessors, fit, best - adding);
+      best = std::min(best, own + adding);
     }
   }
   return best;
