@@ -48,7 +48,8 @@ PlanBound SetBounds::bound_of(Child& child) {
     case Depth::Kernels:
       return {bounds_->of_any_microbatch(choices), Bytes(), Bytes()};
     case Depth::Microbatch:
-      return {bounds_->of_kernels(choices), bounds_->largest_operand(choices), Bytes()};
+      return {bounds_->of_kernels(choices, stagings(choices)), bounds_->largest_operand(choices),
+              Bytes()};
     case Depth::Sharing:
       return of_sharing(choices);
     case Depth::Place:
@@ -82,6 +83,13 @@ PlanBound SetBounds::bound_of(Child& child) {
   return {};
 }
 
+std::vector<Staging> SetBounds::stagings(const PlanChoices& choices) {
+  if (!space_.stages_alike()) return space_.stagings(choices);
+  const auto [entry, added] = stagings_.try_emplace(choices.pp);
+  if (added) entry->second = space_.stagings(choices);
+  return entry->second;
+}
+
 PlanChoices SetBounds::in_largest_buckets(const PlanChoices& choices) const {
   const std::vector<PlanChoices> buckets = space_.buckets(choices);
   return buckets.empty() ? choices : *std::ranges::max_element(buckets, {}, bucket_of);
@@ -109,7 +117,7 @@ PlanBound SetBounds::of_sharing(const PlanChoices& choices) {
 // Of the ZeRO stages whose state fits the one that has least to transfer.
 PlanBound SetBounds::of_place(const PlanChoices& choices) {
   std::optional<PlanBound> least;
-  const Seconds kernels = bounds_->of_division(choices);
+  const Seconds kernels = bounds_->of_division(choices, stagings(choices));
   const Bytes used = bounds_->largest_kernel(choices);
   for (const PlanChoices& one : space_.zeros(choices)) {
     const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one)) + used;

@@ -154,6 +154,21 @@ std::vector<PlanChoices> SearchSpace::layerings(const PlanChoices& partial, Boun
       "layers", each(partial, layers, [](PlanChoices& c, const auto& value) { c.layers = value; }));
 }
 
+std::vector<Staging> SearchSpace::stagings(const PlanChoices& partial) const {
+  std::vector<Staging> ways;
+  for (const PlanChoices& one : schedules(partial)) {
+    const std::int64_t chunks = one.pp * one.virtual_stages;
+    if (!ways.empty() && ways.back().virtual_stages == one.virtual_stages) continue;
+    Staging way{one.virtual_stages, equal_layers(layers_, chunks)};
+    if (one.pp > 1 && one.virtual_stages == 1) way.layers.reset();
+    if (const auto own = target_ ? target_->layers(one) : std::nullopt) way.layers = *own;
+    if (is_pinned("layers")) way.layers = base_.layers;
+    if (way.layers && std::ssize(*way.layers) != chunks) continue;
+    ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
 std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {
   return allowed("recompute", each(partial, recomputes_,
                                    [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));

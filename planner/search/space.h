@@ -27,6 +27,10 @@ class SearchSpace {
   std::vector<PlanChoices> places(const PlanChoices& partial) const;     // place
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
+  // The same of all schedules before anything is known of blocks; with some others.
+  std::vector<Staging> stagings(const PlanChoices& partial) const;
+  // Whether these depend on how many stages there are alone.
+  bool stages_alike() const { return !target_; }
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
   // The same with some more layers of every chunk that drop what the next of these does; none: all
   // layers would, or nothing is next.
