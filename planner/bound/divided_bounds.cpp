@@ -146,10 +146,11 @@ double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) 
 Bounds::KernelTimes Bounds::newly_timed(const std::vector<BlockTask>& tasks,
                                         std::int64_t samples) const {
   KernelTimes times{.of_tasks = std::vector<std::optional<double>>(tasks.size()), .largest = {}};
+  Kernel kernel;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const auto* one = std::get_if<Kernel>(&tasks[t].one);
     if (!one) continue;
-    const Kernel kernel = grown(*one, std::get<Kernel>(tasks[t].two), samples);
+    grow(kernel, *one, std::get<Kernel>(tasks[t].two), samples);
     times.largest = std::max(times.largest, used_by(tasks[t], kernel, samples, batch_.precision));
     times.of_tasks[t] = kernel_s(kernel);
   }

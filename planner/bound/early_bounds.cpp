@@ -56,26 +56,36 @@ const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& c
   const auto [entry, added] = known.try_emplace(microbatch);
   SampleSeconds& least = entry->second;
   if (!added) return least;
+  PlanChoices split = choices;
+  split.sequence_parallel = false;
+  least = plain_sample(split, microbatch);
+  // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
+  if (choices.tp == 1 || choices.tensor != TensorForm::OneD) return least;
+  split.sequence_parallel = true;
+  least = lesser(least, plain_sample(split, microbatch));
+  // And those of experts are whole where each device has its own tokens for them.
+  if (weights_.routed == 0 || choices.etp) return least;
+  split.etp = 1;
+  least = lesser(least, plain_sample(split, microbatch));
+  return least;
+}
+
+const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
+                                                  std::int64_t microbatch) {
   PlanChoices any_place = choices;
   any_place.place.clear();
-  any_place.sequence_parallel = false;
   any_place.recompute = {};
   any_place.ep = 1;
   // Squares and cubes transfer so much that it counts before there is a place.
   if (choices.tensor != TensorForm::OneD) {
     any_place.microbatch = microbatch;
-    return least = divided_sample(any_place);
+    return divided_sample(any_place);
   }
-  least = plain_sample(any_place, microbatch);
-  // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
-  if (choices.tp == 1) return least;
-  any_place.sequence_parallel = true;
-  least = lesser(least, plain_sample(any_place, microbatch));
-  // And those of experts are whole where each device has its own tokens for them.
-  if (weights_.routed == 0 || choices.etp) return least;
-  any_place.etp = 1;
-  least = lesser(least, plain_sample(any_place, microbatch));
-  return least;
+  LoweredKey key = any_place_key(any_place);
+  key.sequence_parallel = choices.sequence_parallel;
+  const auto [entry, added] = plain_samples_[key].try_emplace(microbatch);
+  if (added) entry->second = newly_sampled(any_place, microbatch);
+  return entry->second;
 }
 
 std::shared_ptr<const std::vector<BlockTask>> Bounds::tasks_of(const PlanChoices& choices) {
@@ -87,16 +97,17 @@ std::shared_ptr<const std::vector<BlockTask>> Bounds::tasks_of(const PlanChoices
   return tasks_.get(key_of(choices), make, std::size<std::vector<BlockTask>>);
 }
 
-Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int64_t microbatch) {
+Bounds::SampleSeconds Bounds::newly_sampled(const PlanChoices& choices, std::int64_t microbatch) {
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
   Bytes largest;
   const auto tasks = tasks_of(choices);
   std::vector<std::optional<double>> seconds_of(tasks->size());
+  Kernel whole;
   for (std::size_t t = 0; t < tasks->size(); ++t) {
     const BlockTask& task = (*tasks)[t];
     const auto* one = std::get_if<Kernel>(&task.one);
     if (!one) continue;
-    Kernel whole = grown(*one, std::get<Kernel>(task.two), microbatch / parts);
+    grow(whole, *one, std::get<Kernel>(task.two), microbatch / parts);
     // However experts are shared out, the rows are no fewer: at best they are all one expert's.
     if (one->kind == KernelKind::ExpertMatmul) {
       for (Operand& operand : whole.operands) {

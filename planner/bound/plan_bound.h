@@ -129,6 +129,8 @@ class Bounds {
   // micro-batch of the choices, or with any that the batch allows.
   Seconds of_kernels(const PlanChoices& choices);
   Seconds of_any_microbatch(const PlanChoices& choices);
+  // Where it is known besides whether the sequence is cut, and experts' products are shared out.
+  Seconds of_split(const PlanChoices& choices, std::span<const Staging> ways);
   // The same with what kernels wait for of other devices that share experts, products or the
   // sequence out, by how they are shared out and where.
   Seconds of_division(const PlanChoices& choices);
@@ -212,7 +214,8 @@ class Bounds {
   // None: refused.
   std::shared_ptr<const std::vector<BlockTask>> tasks_of(const PlanChoices& choices);
   // Without a place. However experts are shared out.
-  SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  const SampleSeconds& plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  SampleSeconds newly_sampled(const PlanChoices& choices, std::int64_t microbatch);
   // What tasks of a block take that are kernels, and the most that one of them uses: wherever the
   // devices stand.
   struct KernelTimes {
@@ -230,6 +233,8 @@ class Bounds {
   Seconds with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const;
   // Of the stages that have most layers the last one, whatever the layers of each.
   double busiest_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
+  Seconds staged(const SampleSeconds& seconds, const PlanChoices& choices,
+                 std::span<const Staging> ways) const;
   // Of the least of these ways to share layers out.
   double staged_s(const SampleSeconds& seconds, const PlanChoices& choices,
                   std::span<const Staging> ways) const;
@@ -371,7 +376,7 @@ class Bounds {
   static constexpr std::size_t kTimes = 400'000;                       // a thousand take 16 kB
   LatestMemo<BlocksKey, KernelTimes> kernel_times_{kTimes};            // in any place
   std::map<BlocksKey, SampleSeconds> divided_;
-  std::map<LoweredKey, Samples> samples_;
+  std::map<LoweredKey, Samples> samples_, plain_samples_;
   std::map<PricesKey, Prices> prices_;
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   std::map<std::tuple<TransferKind, BufferElement, ReplicaGroup, std::int64_t>, TransferLoad>

@@ -123,16 +123,22 @@ double Bounds::staged_s(const SampleSeconds& seconds, const PlanChoices& choices
   return least.value_or(0);
 }
 
-Seconds Bounds::of_kernels(const PlanChoices& choices, std::span<const Staging> ways) {
-  const SampleSeconds& seconds = sample(samples_of(choices), choices, choices.microbatch);
+Seconds Bounds::staged(const SampleSeconds& seconds, const PlanChoices& choices,
+                       std::span<const Staging> ways) const {
   return std::max(with_sample(seconds, choices),
                   Seconds(staged_s(seconds, choices, ways) * kRounding + setting_.step.step_s));
 }
 
+Seconds Bounds::of_kernels(const PlanChoices& choices, std::span<const Staging> ways) {
+  return staged(sample(samples_of(choices), choices, choices.microbatch), choices, ways);
+}
+
+Seconds Bounds::of_split(const PlanChoices& choices, std::span<const Staging> ways) {
+  return staged(plain_sample(choices, choices.microbatch), choices, ways);
+}
+
 Seconds Bounds::of_division(const PlanChoices& choices, std::span<const Staging> ways) {
-  const SampleSeconds& seconds = divided_sample(choices);
-  return std::max(with_sample(seconds, choices),
-                  Seconds(staged_s(seconds, choices, ways) * kRounding + setting_.step.step_s));
+  return staged(divided_sample(choices), choices, ways);
 }
 
 }  // namespace meshwright

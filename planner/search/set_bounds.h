@@ -54,8 +54,7 @@ class SetBounds {
   PlanBound of_state(const PlanChoices& choices);
   std::variant<PlanBound, Reasons> of_recompute(PlanChoices& choices);
   std::optional<PlanChoices> first_with_room(const PlanChoices& choices);
-  Bytes least_bytes(const PlanChoices& lean);
-  Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());
+  Leanest leanest_of(const PlanChoices& choices);
   bool has_blocks(const PlanChoices& choices) {
     return std::holds_alternative<BlockBounds>(bounds_->blocks(choices)) &&
            std::holds_alternative<BlockBounds>(bounds_->other_blocks(choices));

@@ -440,8 +440,10 @@ double SearchSpace::size() const {
         divided.try_emplace({{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node)});
     if (other || target_) {
       division->second = 0;
-      for (const PlanChoices& shared : sharings(one)) {
-        for (const PlanChoices& way : places(shared)) division->second += count_states(way);
+      for (const PlanChoices& split : splits(one)) {
+        for (const PlanChoices& shared : sharings(split)) {
+          for (const PlanChoices& way : places(shared)) division->second += count_states(way);
+        }
       }
     }
     size += count(sizes) * division->second * schedule->second * state->second;

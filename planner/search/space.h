@@ -23,7 +23,8 @@ class SearchSpace {
 
   std::vector<PlanChoices> meshes() const;                               // dp, tp, pp, cp
   std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
-  std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // SP, etp, ep
+  std::vector<PlanChoices> splits(const PlanChoices& partial) const;     // SP, etp
+  std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // ep
   std::vector<PlanChoices> places(const PlanChoices& partial) const;     // place
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
@@ -73,9 +74,8 @@ class SearchSpace {
   // Every way to lay the tensor devices out.
   std::vector<PlanChoices> tensors(const std::vector<PlanChoices>& degrees) const;
   bool is_possible(const PlanChoices& tensor) const;
-  // Every way to share an expert's products out, and experts.
+  // Every way to share an expert's products out.
   std::vector<PlanChoices> expert_products(const PlanChoices& divided) const;
-  std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
   // Every way to share the state out.
   std::vector<PlanChoices> shards(const PlanChoices& state) const;
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;

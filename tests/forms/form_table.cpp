@@ -62,9 +62,10 @@ bool among_meshes(const SearchSpace& space, const SearchedKey& key, const PlanCh
     if (is_same(key, mesh, wanted) && mesh.cp >= std::min<std::int64_t>(wanted.cp, 2)) return true;
     const auto sizes = space.microbatches(mesh);
     if (sizes.empty() || (key.name != "ep" && key.name != "sequence_parallel")) return false;
-    const auto shared = space.sharings(sizes.front());
-    return std::ranges::any_of(shared, [&](const PlanChoices& one) {
-      return is_same(key, one, wanted) && !space.places(one).empty();
+    return std::ranges::any_of(space.splits(sizes.front()), [&](const PlanChoices& split) {
+      return std::ranges::any_of(space.sharings(split), [&](const PlanChoices& one) {
+        return is_same(key, one, wanted) && !space.places(one).empty();
+      });
     });
   });
 }
