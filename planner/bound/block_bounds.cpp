@@ -319,7 +319,11 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     const auto fetched =
         fetched_by(priced, fragment, planned, plan, block.ops, uses, few.memory.caching_allocator);
     add_memory(cost, priced, lives, fetched, ahead, back, block.ops);
-    if (plan.recompute.empty()) cost.least = least_memory(cost, priced, lives, ahead, back);
+    if (plan.recompute.empty()) {
+      const auto least =
+          fetched_at_least(priced, fragment, planned, plan, block.ops, uses, fetched);
+      cost.least = least_memory(cost, priced, lives, least, ahead, back);
+    }
     add_copies(cost, priced, fragment, plan.precision, back);
     add_weights(cost, priced, fragment, play, planned, plan, ahead, back, block.ops, uses,
                 likenesses);

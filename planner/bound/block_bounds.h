@@ -59,6 +59,12 @@ struct Peaks {
   void add(Bytes bytes) {
     for (auto& own : of) own[0] += bytes, own[1] += bytes;
   }
+  // A weight or gradient that is made whole.
+  void add_whole(Bytes bytes, bool gradient, bool routed) {
+    for (std::size_t stage = gradient ? 1 : 2; stage < 3; ++stage) {
+      for (std::size_t i = routed ? 1 : 0; i < 2; ++i) of[stage][i] += bytes;
+    }
+  }
 };
 
 // What a block has in memory of one micro-batch.

@@ -128,13 +128,34 @@ std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragm
     if (in_order && plan.prefetch > 0) come_with_previous(weights);
     for (const auto* spans : {&weights, &gradients}) {
       for (const WholeSpan& span : *spans) {
-        const std::size_t least = is_routed(planned, plan, span.weight.op) ? 1 : 0;
+        const bool routed = is_routed(planned, plan, span.weight.op);
         for (std::size_t t = span.first; t <= span.until; ++t) {
-          for (std::size_t stage = span.weight.gradient ? 1 : 2; stage < 3; ++stage) {
-            for (std::size_t i = least; i < 2; ++i) fetched[t].of[stage][i] += span.size;
-          }
+          fetched[t].add_whole(span.size, span.weight.gradient, routed);
         }
       }
+    }
+  }
+  return fetched;
+}
+
+// What is made whole comes in another order where more is computed again, but in time for its
+// kernel.
+std::vector<Peaks> fetched_at_least(const PricedProgram& priced, const Fragment& fragment,
+                                    const PlannedGraph& planned, const Plan& plan,
+                                    const OpRange& ops, const std::map<WeightId, std::size_t>& uses,
+                                    std::vector<Peaks> fetched) {
+  const Program& program = priced.program();
+  for (std::size_t t = priced.forward_end(); t < program.tasks.size(); ++t) {
+    fetched[t] = {};
+    std::set<BufferId> seen;
+    if (!priced.computes(t)) continue;
+    for (const BufferId id : program.operands_of(program.tasks[t])) {
+      const FragmentBuffer& buffer = fragment.buffers[id.index()];
+      const auto* weight = std::get_if<WeightOfOp>(&buffer.holds);
+      if (!weight || !ops.contains(weight->op) || !seen.insert(id).second) continue;
+      if (weight->gradient && uses.at(weight->weight) > 1) continue;
+      fetched[t].add_whole(expected_bytes_of(buffer.buffer, plan.precision), weight->gradient,
+                           is_routed(planned, plan, weight->op));
     }
   }
   return fetched;
@@ -193,15 +214,14 @@ void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector
 }
 
 // What an op leaves and kernels use before and after another is there in between, however it came
-// to be. What is made whole comes in another order where more is computed again.
+// to be.
 BlockMemory least_memory(const BlockBound& cost, const PricedProgram& priced,
-                         std::vector<BufferLife> lives, const Stretch& forward,
-                         const Stretch& backward) {
+                         std::vector<BufferLife> lives, const std::vector<Peaks>& fetched,
+                         const Stretch& forward, const Stretch& backward) {
   if (!cost.layer) return cost.memory;
   std::erase_if(lives, [](const BufferLife& life) { return !life.op; });
-  const std::vector<Peaks> nothing(priced.program().tasks.size());
-  const Peaks ahead = peak_in(priced, lives, nothing, forward, forward, false);
-  const Peaks back = peak_in(priced, lives, nothing, backward, forward, false);
+  const Peaks ahead = peak_in(priced, lives, fetched, forward, forward, false);
+  const Peaks back = peak_in(priced, lives, fetched, backward, forward, false);
   return {.kept = {},
           .back = {},
           .forward_peak = ahead,

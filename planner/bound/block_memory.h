@@ -32,16 +32,21 @@ std::vector<Peaks> fetched_by(const PricedProgram& priced, const Fragment& fragm
                               const PlannedGraph& planned, const Plan& plan, const OpRange& ops,
                               const std::map<WeightId, std::size_t>& uses, bool in_order);
 
+// The same at the least, of a block that computes nothing again, however much others do.
+std::vector<Peaks> fetched_at_least(const PricedProgram& priced, const Fragment& fragment,
+                                    const PlannedGraph& planned, const Plan& plan,
+                                    const OpRange& ops, const std::map<WeightId, std::size_t>& uses,
+                                    std::vector<Peaks> fetched);
+
 // What the block keeps, and the most that there is in each direction.
 void add_memory(BlockBound& cost, const PricedProgram& priced, const std::vector<BufferLife>& lives,
                 const std::vector<Peaks>& fetched, const Stretch& forward, const Stretch& backward,
                 const OpRange& ops);
 
-// The same at the least, of a block that computes nothing again, however much others do: a layer
-// keeps nothing then.
+// The same at the least, with what of weights and gradients is whole then: a layer keeps nothing.
 BlockMemory least_memory(const BlockBound& cost, const PricedProgram& priced,
-                         std::vector<BufferLife> lives, const Stretch& forward,
-                         const Stretch& backward);
+                         std::vector<BufferLife> lives, const std::vector<Peaks>& fetched,
+                         const Stretch& forward, const Stretch& backward);
 
 // Of the last block, whose tasks these are.
 ClosingMemory closing_memory(const PricedProgram& priced, const Fragment& fragment,

@@ -99,8 +99,9 @@ class NodeQueue {
 // least bounds stand where little is decided. Those whose activations go to the host take turns
 // with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
 // vain: whether they fit and hide their copies only a simulation tells. Plans that are not expected
-// to fit, or to be good enough, wait for others that cost little more, the longer the more of them
-// did not fit: these may be good enough. Where many did not, those that need least come in turn.
+// to fit wait for others that cost little more, the longer the more of them did not: these may be
+// good enough. Where many did not, those that need least come in turn. Plans that are hardly
+// another than one that was looked at, and so not expected to be good enough, come last.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -133,6 +134,7 @@ class OpenSets {
     if (have_waited(enough, is_less(doubtful, sure) ? doubtful : sure)) {
       return look_at(next_waiting(enough), sure_);
     }
+    if (!sure && !doubtful && below(alike_, enough)) return look_at(alike_.pop().open, sure_);
     const bool turn = doubtful_.plans * (1 + in_vain_ / kFewInVain) <= sure_.plans;
     if (doubtful && (!sure || (turn && !promising && is_less(doubtful, sure)))) {
       return look_at(doubtful_.by_cost.pop().open, doubtful_);
@@ -146,6 +148,7 @@ class OpenSets {
     std::vector<NodeQueue::Entry> plans = sure_.by_cost.plans();
     std::ranges::move(doubtful_.by_cost.plans(), std::back_inserter(plans));
     std::ranges::move(waiting_.plans(), std::back_inserter(plans));
+    std::ranges::move(alike_.plans(), std::back_inserter(plans));
     std::ranges::sort(plans, [](const NodeQueue::Entry& a, const NodeQueue::Entry& b) {
       return NodeQueue::is_later(b, a);
     });
@@ -177,7 +180,7 @@ class OpenSets {
   }
   NodeQueue& queue_with_least() {
     NodeQueue* least = &sure_.by_cost;
-    for (NodeQueue* queue : {&waiting_, &doubtful_.by_cost}) {
+    for (NodeQueue* queue : {&waiting_, &alike_, &doubtful_.by_cost}) {
       if (is_less(queue->top(), least->top())) least = queue;
     }
     return *least;
@@ -187,8 +190,13 @@ class OpenSets {
     for (const auto* top = queue.top(); top && top->number < enough; top = queue.top()) {
       const Node& node = top->open->node;
       if (node.depth != Depth::Plan) return;
-      if (expectation_.fits(node) && expectation_.may_cost_less(node, enough)) return;
+      const bool fits = expectation_.fits(node);
+      if (fits && expectation_.may_cost_less(node, enough)) return;
       const auto open = queue.pop().open;
+      if (fits) {
+        alike_.push({open->node.cost, open});
+        continue;
+      }
       waiting_.push({open->node.cost, open});
       waiting_by_bytes_.push({expectation_.bytes_of(open->node), open});
     }
@@ -244,7 +252,8 @@ class OpenSets {
 
   const Expectation& expectation_;
   Group sure_, doubtful_;
-  NodeQueue waiting_, waiting_by_bytes_;  // plans of which nothing is expected
+  NodeQueue waiting_, waiting_by_bytes_;  // plans that are not expected to fit
+  NodeQueue alike_;                       // that are, and to cost as much as those like them
   std::int64_t misfits_ = 0;              // of those that were not expected to fit, since one did
   NodeQueue by_expected_;                 // sure ones
   std::size_t taken_ = 0;                 // since that one was cleaned
