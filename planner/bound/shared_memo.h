@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace meshwright {
@@ -48,8 +49,8 @@ class SharedMemo {
   std::map<Key, MadeOnce<Value>> entries_;
 };
 
-// The same for what takes much memory: only the latest are kept, of which the weights are no more
-// than `most` together, or one.
+// The same for what takes much memory: only those that were asked for latest are kept, of which the
+// weights are no more than `most` together, or one.
 template <class Key, class Value>
 class LatestMemo {
  public:
@@ -57,26 +58,33 @@ class LatestMemo {
 
   template <class Make, class Weigh>
   std::shared_ptr<const Value> get(const Key& key, Make make, Weigh weigh) {
-    const std::shared_ptr<MadeOnce<Value>> entry = entry_of(key);
-    const Value& value = entry->get([&] {
-      Value made = make();
-      add_weight(key, weigh(made));
-      return made;
+    const std::shared_ptr<MadeOnce<Value>> made = entry_of(key);
+    const Value& value = made->get([&] {
+      Value one = make();
+      add_weight(key, weigh(one));
+      return one;
     });
-    return {entry, &value};
+    return {made, &value};
   }
 
  private:
+  // The latest last.
+  using Order = std::list<std::pair<Key, std::size_t>>;  // with their weights
+  struct Entry {
+    std::shared_ptr<MadeOnce<Value>> made = std::make_shared<MadeOnce<Value>>();
+    std::optional<typename Order::iterator> place = {};  // none: it is being made
+  };
+
   std::shared_ptr<MadeOnce<Value>> entry_of(const Key& key) {
     const std::lock_guard lock(mutex_);
-    auto& entry = entries_[key];
-    if (!entry) entry = std::make_shared<MadeOnce<Value>>();
-    return entry;
+    Entry& entry = entries_[key];
+    if (entry.place) order_.splice(order_.end(), order_, *entry.place);
+    return entry.made;
   }
   void add_weight(const Key& key, std::size_t weight) {
     const std::lock_guard lock(mutex_);
     weight_ += weight;
-    order_.emplace_back(key, weight);
+    entries_[key].place = order_.emplace(order_.end(), key, weight);
     while (weight_ > most_ && order_.size() > 1) {
       entries_.erase(order_.front().first);
       weight_ -= order_.front().second;
@@ -86,9 +94,9 @@ class LatestMemo {
 
   const std::size_t most_;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<MadeOnce<Value>>> entries_;
-  std::size_t weight_ = 0;                         // of all
-  std::deque<std::pair<Key, std::size_t>> order_;  // in which they were made, with their weights
+  std::map<Key, Entry> entries_;
+  std::size_t weight_ = 0;  // of all
+  Order order_;
 };
 
 }  // namespace meshwright
