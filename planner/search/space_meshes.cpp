@@ -12,18 +12,15 @@
 namespace meshwright {
 namespace {
 
-// Of squares and cubes of tensor devices: larger ones are searched where they are pinned.
-constexpr std::int64_t kMostColumns = 4;
-
 // As many as there are heads to cut, or multiples of them that share heads, squares with as many
 // columns, and cubes.
 std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t sharing,
-                                         std::int64_t most) {
+                                         std::int64_t most, std::int64_t columns) {
   std::set<std::int64_t> degrees;
   for (std::int64_t t = 2 * widest; t <= std::min(sharing, most); t += widest) degrees.insert(t);
   for (std::int64_t side = 1; side <= std::min(widest, most); ++side) {
     degrees.insert(side);
-    if (side > kMostColumns) continue;
+    if (side > columns) continue;
     if (side <= most / side) degrees.insert(side * side);
     if (side <= most / side / side && side * side <= widest) degrees.insert(side * side * side);
   }
@@ -31,6 +28,11 @@ std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t shari
 }
 
 }  // namespace
+
+std::int64_t SearchSpace::most_columns() const {
+  constexpr std::int64_t kMostColumns = 4;
+  return wide_ ? widest_ : kMostColumns;
+}
 
 std::vector<PlanChoices> SearchSpace::meshes() const {
   std::vector<PlanChoices> meshes;
@@ -44,8 +46,10 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   const auto dp = each(start, divisors(batch_.global_batch, devices_),
                        [](PlanChoices& c, std::int64_t value) { c.dp = value; });
   for (const PlanChoices& replicas : allowed("dp", dp)) {
-    const auto tp = each(replicas, tensor_degrees(widest_, widest_sharing_, devices_ / replicas.dp),
-                         [](PlanChoices& c, std::int64_t value) { c.tp = value; });
+    const auto degrees =
+        tensor_degrees(widest_, widest_sharing_, devices_ / replicas.dp, most_columns());
+    const auto tp =
+        each(replicas, degrees, [](PlanChoices& c, std::int64_t value) { c.tp = value; });
     for (const PlanChoices& tensor : tensors(allowed("tp", tp))) {
       const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
@@ -90,7 +94,7 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
   const std::int64_t side = mesh.axes.back().size;
   if (is_pinned("tp")) return true;
   const std::int64_t heads = one.tensor == TensorForm::ThreeD ? side * side : side;
-  return heads <= widest_ && (line || side <= kMostColumns);
+  return heads <= widest_ && (line || side <= most_columns());
 }
 
 // Parts of the sequence with tokens enough to be worth a device, and the ways to attend to all of
@@ -99,9 +103,9 @@ void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoic
   std::vector<std::int64_t> degrees = {1};
   // With experts only where it is asked for: bounds say nothing of sums of experts that parts of a
   // sequence share out, and searches with it end with gaps of a third.
-  const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_pinned("cp"));
-  for (const std::int64_t cp : divisors(batch_.sequence / 2, devices_ / device_count(mesh))) {
-    if (line && cp > 1 && batch_.sequence / cp >= kFewestTokens) degrees.push_back(cp);
+  const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_wide("cp"));
+  for (const std::int64_t cp : divisors(batch_.sequence, devices_ / device_count(mesh))) {
+    if (line && cp > 1 && batch_.sequence / cp >= fewest_tokens()) degrees.push_back(cp);
   }
   const auto cut = each(mesh, degrees, [](PlanChoices& c, std::int64_t value) { c.cp = value; });
   for (const PlanChoices& one : allowed("cp", cut)) {
@@ -124,6 +128,7 @@ std::vector<PlanChoices> SearchSpace::contexts_of(const PlanChoices& mesh) const
   ways.back().ulysses.reset();
   ways.back().inner_ring.reset();
   if (mesh.cp == 1) return ways;
+  if (wide_) return all_contexts_of(ways.front());
   const auto add = [&](Context context) -> PlanChoices& {
     ways.push_back(ways.front());
     ways.back().context = context;
@@ -134,6 +139,30 @@ std::vector<PlanChoices> SearchSpace::contexts_of(const PlanChoices& mesh) const
   if (inside <= 1 || inside >= mesh.cp || mesh.cp % inside != 0) return ways;
   add(Context::DoubleRing).inner_ring = inside;
   if (mesh.tp * inside <= widest_) add(Context::Ring).ulysses = inside;
+  return ways;
+}
+
+// Some devices share heads out, the others are a ring, rings of rings or bring each other all keys.
+std::vector<PlanChoices> SearchSpace::all_contexts_of(const PlanChoices& mesh) {
+  std::vector<PlanChoices> ways;
+  for (const std::int64_t heads : divisors(mesh.cp, mesh.cp)) {
+    const auto add = [&](Context context) -> PlanChoices& {
+      ways.push_back(mesh);
+      ways.back().context = context;
+      if (heads > 1 && heads < mesh.cp) ways.back().ulysses = heads;
+      return ways.back();
+    };
+    const std::int64_t ring = mesh.cp / heads;
+    if (ring == 1) {
+      add(Context::Ulysses);
+      continue;
+    }
+    add(Context::Ring);
+    add(Context::RingSelfAttention);
+    for (const std::int64_t inner : divisors(ring, ring - 1)) {
+      if (inner > 1) add(Context::DoubleRing).inner_ring = inner;
+    }
+  }
   return ways;
 }
 
@@ -225,13 +254,16 @@ std::vector<PlanChoices> SearchSpace::places(const PlanChoices& partial) const {
   return all;
 }
 
-// Devices of tp share each expert's products out; or none of them does: then they have tokens and
-// experts of their own.
+// Devices of tp share each expert's products out; or none of them does, or as many as divide them:
+// then the others have tokens and experts of their own.
 std::vector<PlanChoices> SearchSpace::expert_products(const PlanChoices& divided) const {
   std::vector<PlanChoices> all = {divided};
-  if (experts_ % divided.tp != 0 || divided.tp == 1 || !divided.sequence_parallel) return all;
-  all.push_back(divided);
-  all.back().etp = 1;
+  if (experts_ == 1 || divided.tp == 1 || !divided.sequence_parallel) return all;
+  for (const std::int64_t etp : divisors(divided.tp, divided.tp - 1)) {
+    if (!wide_ && (etp > 1 || experts_ % divided.tp != 0)) continue;
+    all.push_back(divided);
+    all.back().etp = etp;
+  }
   return all;
 }
 
@@ -243,8 +275,8 @@ std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided)
   auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
   if (is_pinned("ep")) return allowed("ep", degrees);
   std::erase_if(degrees, [&](const PlanChoices& one) {
-    if (one.etp == 1 && one.ep % one.tp != 0 && !is_pinned("etp")) return true;
-    return one.ep > 1 && nesting_problem(one, setting_.model).has_value();
+    if (one.etp == 1 && one.ep % one.tp != 0 && !is_wide("etp")) return true;
+    return (one.ep > 1 || one.etp) && nesting_problem(one, setting_.model).has_value();
   });
   return allowed("ep", degrees);
 }
@@ -257,7 +289,7 @@ std::int64_t SearchSpace::replicas_in_node(const PlanChoices& placed) {
 
 // Groups of devices that share experts out lie in a node, or have a node's replicas in them.
 bool SearchSpace::shares_evenly(const PlanChoices& placed) const {
-  if (placed.ep == 1 || is_pinned("ep")) return true;
+  if (placed.ep == 1 || is_wide("ep")) return true;
   const std::int64_t share = replicas_in_node(placed), sharing = replicas_sharing_experts(placed);
   return share % sharing == 0 || sharing % share == 0;
 }
