@@ -148,7 +148,7 @@ std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) cons
   if (partial.pp > 1 || is_wide("schedule")) add(Schedule::GPipe, 1);
   for (std::int64_t chunks = 2; partial.pp > 1 && partial.pp * chunks <= layers_; ++chunks) {
     add(Schedule::Interleaved, chunks);
-    if (wide_) add(Schedule::GPipe, chunks);
+    if (is_wide("virtual_stages")) add(Schedule::GPipe, chunks);
   }
   return all;
 }
@@ -156,16 +156,29 @@ std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) cons
 // As equal as can be, and so that stages end together; or chunks, as if each were a stage.
 std::vector<PlanChoices> SearchSpace::layerings(const PlanChoices& partial, Bounds& bounds) const {
   std::vector<std::vector<std::int64_t>> layers = {{}};
-  if (partial.pp > 1 && (partial.virtual_stages == 1 || wide_)) {
-    PlanChoices chunks = partial;
-    chunks.pp *= partial.virtual_stages;
-    chunks.virtual_stages = 1;
+  PlanChoices chunks = partial;
+  chunks.pp *= partial.virtual_stages;
+  chunks.virtual_stages = 1;
+  const bool cut = chunks.pp > 1 && chunks.pp <= layers_;
+  if (cut && (partial.virtual_stages == 1 || wide_)) {
     const auto balanced = bounds.balanced_layers(chunks);
     if (balanced != equal_layers(layers_, chunks.pp)) layers.push_back(balanced);
   }
   if (const auto own = target_ ? target_->layers(partial) : std::nullopt) layers = {*own};
-  return allowed(
+  auto all = allowed(
       "layers", each(partial, layers, [](PlanChoices& c, const auto& value) { c.layers = value; }));
+  std::erase_if(all, [&](const PlanChoices& one) { return !has_chunks(one); });
+  return all;
+}
+
+// Those that are pinned may be any.
+bool SearchSpace::has_chunks(const PlanChoices& partial) const {
+  PlanChoices chunks;  // what else is chosen does not count
+  chunks.pp = partial.pp;
+  chunks.virtual_stages = partial.virtual_stages;
+  if (is_pinned("layers")) chunks.layers = base_.layers;
+  if (chunks.layers.empty() && chunks.virtual_stages == 1) return chunks.pp <= layers_;
+  return check_choices(chunks, batch_, setting_.model, setting_.cluster).empty();
 }
 
 std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {

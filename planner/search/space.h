@@ -76,6 +76,9 @@ class SearchSpace {
   std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
   // Every way to share the state out.
   std::vector<PlanChoices> shards(const PlanChoices& state) const;
+  // Whether there is something in every chunk: of others there are no bounds.
+  bool has_chunks(const PlanChoices& partial) const;
+  bool may_have_chunks(const PlanChoices& mesh) const;
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
   static std::vector<PlanChoices> all_contexts_of(const PlanChoices& mesh);

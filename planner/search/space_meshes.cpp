@@ -55,11 +55,19 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
                            [](PlanChoices& c, std::int64_t value) { c.pp = value; });
       for (const PlanChoices& mesh : allowed("pp", pp)) {
-        if (device_count(mesh) <= devices_) add_contexts(meshes, mesh);
+        if (device_count(mesh) <= devices_ && may_have_chunks(mesh)) add_contexts(meshes, mesh);
       }
     }
   }
   return meshes;
+}
+
+// Where nothing is pinned, with one chunk a stage.
+bool SearchSpace::may_have_chunks(const PlanChoices& mesh) const {
+  PlanChoices chunks = mesh;
+  const auto given = static_cast<std::int64_t>(base_.layers.size());
+  if (is_pinned("layers")) chunks.virtual_stages = std::max<std::int64_t>(1, given / mesh.pp);
+  return has_chunks(chunks);
 }
 
 // Layers of squares have the steps of squares with that many times the replicas, bit by bit, where
