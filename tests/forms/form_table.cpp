@@ -90,7 +90,12 @@ bool in_space(const SearchSpace& space, const SearchedKey& key, const PlanChoice
 std::string searched_of(const Form& form, const FormQuestion& asked) {
   const PlanChoices wanted = parse_plan_choices(form.choices, asked.question.defaults);
   const SearchedKey* const key = find_key(last_key(form));
-  if (key && in_space(SearchSpace(asked.question, asked.bench.setting), *key, wanted)) return "yes";
+  SearchQuestion wide = asked.question;
+  wide.wide = true;
+  for (const auto& [question, answer] : {std::pair(&asked.question, "yes"), {&wide, "wide"}}) {
+    const SearchSpace space(*question, asked.bench.setting);
+    if (key && in_space(space, *key, wanted)) return answer;
+  }
   SearchQuestion pinned = asked.question;
   for (const auto& [name, value] : keys_of(form.choices)) pinned.pins.push_back({name, value});
   try {
