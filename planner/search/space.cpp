@@ -309,7 +309,7 @@ std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
 
 // Among all replicas, among those of a node, or of eight: with more, sums take hardly less than
 // with all. In one node little is gained. ZeRO-2 sums for every micro-batch and needs more memory
-// than ZeRO-3.
+// than ZeRO-3, and of sums where replicas share experts out bounds say nothing.
 std::vector<PlanChoices> SearchSpace::shards(const PlanChoices& state) const {
   std::vector<PlanChoices> all = {state};
   all.back().shard = base_.shard;
@@ -319,12 +319,13 @@ std::vector<PlanChoices> SearchSpace::shards(const PlanChoices& state) const {
     one.shard = shard;
     if (!nesting_problem(one, setting_.model)) all.push_back(std::move(one));
   };
-  if (wide_ && state.zero > 0) {
+  if (state.zero == 0) return all;
+  if (wide_) {
     for (const std::int64_t shard : divisors(state.dp, state.dp)) add(shard);
     return all;
   }
-  const bool shares = state.zero == 1 || state.zero == 3;
-  if (!shares || state.place.empty() || replicas_sharing_experts(state) > 1) return all;
+  const bool known = state.zero != 2 && replicas_sharing_experts(state) == 1;
+  if (state.place.empty() || !known) return all;
   const std::int64_t node = replicas_in_node(state);
   for (const std::int64_t shard : {node, 8 * node}) add(shard);
   return all;

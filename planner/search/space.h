@@ -84,7 +84,6 @@ class SearchSpace {
   static std::vector<PlanChoices> all_contexts_of(const PlanChoices& mesh);
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
   static std::int64_t replicas_in_node(const PlanChoices& placed);
-  bool shares_evenly(const PlanChoices& placed) const;
   // What is kept by whole layers, that depends on how many a chunk has.
   void add_whole_layers(std::vector<RecomputeChoice>& recomputes, const PlanChoices& partial) const;
   // What drops least of what drops more; none: nothing does that is searched.
@@ -96,8 +95,6 @@ class SearchSpace {
   // Of a device's part of the sequence, where that is cut.
   static constexpr std::int64_t kFewestTokens = 2048;
   std::int64_t fewest_tokens() const { return wide_ ? 1 : kFewestTokens; }
-  // Of squares and cubes of tensor devices.
-  std::int64_t most_columns() const;
 
   const BatchChoice batch_;
   const std::optional<TargetSpace> target_;

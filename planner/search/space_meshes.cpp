@@ -15,12 +15,11 @@ namespace {
 // As many as there are heads to cut, or multiples of them that share heads, squares with as many
 // columns, and cubes.
 std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t sharing,
-                                         std::int64_t most, std::int64_t columns) {
+                                         std::int64_t most) {
   std::set<std::int64_t> degrees;
   for (std::int64_t t = 2 * widest; t <= std::min(sharing, most); t += widest) degrees.insert(t);
   for (std::int64_t side = 1; side <= std::min(widest, most); ++side) {
     degrees.insert(side);
-    if (side > columns) continue;
     if (side <= most / side) degrees.insert(side * side);
     if (side <= most / side / side && side * side <= widest) degrees.insert(side * side * side);
   }
@@ -28,11 +27,6 @@ std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t shari
 }
 
 }  // namespace
-
-std::int64_t SearchSpace::most_columns() const {
-  constexpr std::int64_t kMostColumns = 4;
-  return wide_ ? widest_ : kMostColumns;
-}
 
 std::vector<PlanChoices> SearchSpace::meshes() const {
   std::vector<PlanChoices> meshes;
@@ -46,10 +40,8 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
   const auto dp = each(start, divisors(batch_.global_batch, devices_),
                        [](PlanChoices& c, std::int64_t value) { c.dp = value; });
   for (const PlanChoices& replicas : allowed("dp", dp)) {
-    const auto degrees =
-        tensor_degrees(widest_, widest_sharing_, devices_ / replicas.dp, most_columns());
-    const auto tp =
-        each(replicas, degrees, [](PlanChoices& c, std::int64_t value) { c.tp = value; });
+    const auto tp = each(replicas, tensor_degrees(widest_, widest_sharing_, devices_ / replicas.dp),
+                         [](PlanChoices& c, std::int64_t value) { c.tp = value; });
     for (const PlanChoices& tensor : tensors(allowed("tp", tp))) {
       const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
@@ -102,7 +94,7 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
   const std::int64_t side = mesh.axes.back().size;
   if (is_pinned("tp")) return true;
   const std::int64_t heads = one.tensor == TensorForm::ThreeD ? side * side : side;
-  return heads <= widest_ && (line || side <= most_columns());
+  return heads <= widest_;
 }
 
 // Parts of the sequence with tokens enough to be worth a device, and the ways to attend to all of
@@ -257,7 +249,7 @@ std::vector<PlanChoices> SearchSpace::places(const PlanChoices& partial) const {
   std::erase_if(all, [&](const PlanChoices& placed) {
     Reasons problems;
     check_place(problems, placed, setting_.cluster);
-    return !problems.empty() || !shares_evenly(placed);  // pinned
+    return !problems.empty();  // pinned
   });
   return all;
 }
@@ -293,13 +285,6 @@ std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided)
 std::int64_t SearchSpace::replicas_in_node(const PlanChoices& placed) {
   const auto inside = std::ranges::find(placed.place, "dp", &NodeShare::axis);
   return inside == placed.place.end() ? 1 : inside->count;
-}
-
-// Groups of devices that share experts out lie in a node, or have a node's replicas in them.
-bool SearchSpace::shares_evenly(const PlanChoices& placed) const {
-  if (placed.ep == 1 || is_wide("ep")) return true;
-  const std::int64_t share = replicas_in_node(placed), sharing = replicas_sharing_experts(placed);
-  return share % sharing == 0 || sharing % share == 0;
 }
 
 }  // namespace meshwright

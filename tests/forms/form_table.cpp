@@ -61,7 +61,8 @@ bool among_meshes(const SearchSpace& space, const SearchedKey& key, const PlanCh
   return std::ranges::any_of(space.meshes(), [&](const PlanChoices& mesh) {
     if (is_same(key, mesh, wanted) && mesh.cp >= std::min<std::int64_t>(wanted.cp, 2)) return true;
     const auto sizes = space.microbatches(mesh);
-    if (sizes.empty() || (key.name != "ep" && key.name != "sequence_parallel")) return false;
+    const bool shares = key.name == "ep" || key.name == "etp" || key.name == "sequence_parallel";
+    if (sizes.empty() || !shares) return false;
     const auto shared = space.sharings(sizes.front());
     return std::ranges::any_of(shared, [&](const PlanChoices& one) {
       return is_same(key, one, wanted) && !space.places(one).empty();
