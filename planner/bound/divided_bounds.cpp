@@ -1,9 +1,7 @@
 // Bounds of plans of which the division of work is known, and its place, before blocks are played.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "planner/bound/grown_fragment.h"
@@ -13,8 +11,6 @@
 
 namespace meshwright {
 namespace {
-
-constexpr std::size_t kComputeLane = 0;
 
 // What a kernel uses of a micro-batch of so many samples.
 Bytes used_by(const BlockTask& task, const Kernel& kernel, std::int64_t samples,
@@ -32,58 +28,6 @@ Bytes used_by(const BlockTask& task, const Kernel& kernel, std::int64_t samples,
   for (const auto& [buffer, bytes] : buffers) all += bytes;
   return all;
 }
-
-// When tasks end that follow each other in the lanes of each direction of each block, each as soon
-// as what it waits for is done. What a task waits for may be of a block before.
-class TaskEnds {
- public:
-  // They must outlive this.
-  explicit TaskEnds(const std::vector<BlockTask>& tasks)
-      : tasks_(tasks), ends_(tasks.size(), kBefore) {}
-
-  // The next one. `starts`: not before the moment from which on time is counted.
-  void add(std::size_t t, std::optional<double> seconds, bool starts) {
-    const BlockTask& task = tasks_[t];
-    double start = starts ? 0 : kBefore;
-    for (const std::size_t wait : task.waits) start = std::max(start, ends_[wait]);
-    ends_[t] = start;
-    if (!seconds) return;
-    double& lane = lanes_.try_emplace({task.forward, task.block, task.lane}, kBefore).first->second;
-    lane = ends_[t] = std::max(start, lane) + *seconds;
-  }
-  // Of computing.
-  double end(bool forward, std::size_t block) const {
-    const auto lane = lanes_.find({forward, block, kComputeLane});
-    return lane == lanes_.end() ? 0 : lane->second;
-  }
-  // By block, of both directions: when what goes to the next block is there. 0: not known.
-  std::vector<double> sent(std::size_t blocks) const {
-    std::vector<double> both(blocks, 0);
-    std::vector<int> known(blocks, 0);
-    for (std::size_t t = 0; t < ends_.size(); ++t) {
-      if (!tasks_[t].sends || ends_[t] == kBefore) continue;
-      both[tasks_[t].block] += ends_[t];
-      ++known[tasks_[t].block];
-    }
-    for (std::size_t b = 0; b < blocks; ++b) both[b] = known[b] == 2 ? both[b] : 0;
-    return both;
-  }
-  // How long before the end of a block's backward that is.
-  double early(std::size_t block) const {
-    double longest = 0;
-    for (std::size_t t = 0; t < ends_.size(); ++t) {
-      if (!tasks_[t].sends || tasks_[t].forward || tasks_[t].block != block) continue;
-      longest = std::max(longest, end(false, block) - ends_[t]);
-    }
-    return longest;
-  }
-
- private:
-  static constexpr double kBefore = -std::numeric_limits<double>::infinity();
-  const std::vector<BlockTask>& tasks_;
-  std::vector<double> ends_;
-  std::map<std::tuple<bool, std::size_t, std::size_t>, double> lanes_;
-};
 
 }  // namespace
 
@@ -202,10 +146,11 @@ double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) 
 Bounds::KernelTimes Bounds::newly_timed(const std::vector<BlockTask>& tasks,
                                         std::int64_t samples) const {
   KernelTimes times{.of_tasks = std::vector<std::optional<double>>(tasks.size()), .largest = {}};
+  Kernel kernel;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const auto* one = std::get_if<Kernel>(&tasks[t].one);
     if (!one) continue;
-    const Kernel kernel = grown(*one, std::get<Kernel>(tasks[t].two), samples);
+    grow(kernel, *one, std::get<Kernel>(tasks[t].two), samples);
     times.largest = std::max(times.largest, used_by(tasks[t], kernel, samples, batch_.precision));
     times.of_tasks[t] = kernel_s(kernel);
   }
@@ -226,30 +171,14 @@ const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) 
   const auto kernels = kernel_times_.get(
       {key_of(any_place), choices.microbatch}, [&] { return newly_timed(tasks, samples); },
       [](const KernelTimes& times) { return times.of_tasks.size(); });
-  TaskEnds computing(tasks), coming(tasks);
+  std::vector<std::optional<double>> seconds = kernels->of_tasks;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
-    const BlockTask& task = tasks[t];
-    std::optional<double> seconds = kernels->of_tasks[t];
-    if (const auto* moved = std::get_if<Transfer>(&task.one)) {
-      seconds = transfer_s(grown(*moved, std::get<Transfer>(task.two), samples), choices);
-    }
-    computing.add(t, seconds, task.lane == kComputeLane);
-    coming.add(t, seconds, task.receives);
+    const auto* moved = std::get_if<Transfer>(&tasks[t].one);
+    if (!moved) continue;
+    seconds[t] = transfer_s(grown(*moved, std::get<Transfer>(tasks[t].two), samples), choices);
   }
-  std::vector<double> blocks;
-  for (std::size_t b = 0; b < setting_.model.blocks.size(); ++b) {
-    blocks.push_back(computing.end(true, b) + computing.end(false, b));
-  }
-  entry->second = sample_of(blocks, choices.microbatch);
+  entry->second = sample_of(tasks, seconds, choices.microbatch);
   entry->second.largest = kernels->largest;
-  const std::vector<double> through = coming.sent(blocks.size());
-  std::optional<double> least;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    if (setting_.model.blocks[b].count == 1) continue;
-    least = std::min(least.value_or(through[b]), through[b]);
-    entry->second.early = std::max(entry->second.early, computing.early(b));
-  }
-  entry->second.through = least.value_or(0);
   return entry->second;
 }
 

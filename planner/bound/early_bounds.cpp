@@ -6,6 +6,7 @@
 
 #include "planner/bound/grown_fragment.h"
 #include "planner/bound/plan_bound.h"
+#include "planner/bound/task_ends.h"
 #include "simulator/choices/tensor_form.h"
 
 namespace meshwright {
@@ -35,7 +36,19 @@ Bounds::LoweredKey Bounds::any_place_key(const PlanChoices& choices) {
 Bounds::SampleSeconds Bounds::lesser(const SampleSeconds& a, const SampleSeconds& b) {
   // Nothing: it cannot be lowered.
   if (a.all == 0 || b.all == 0) return a.all == 0 ? b : a;
-  return {std::min(a.all, b.all), std::min(a.layer, b.layer), std::min(a.largest, b.largest)};
+  SampleSeconds least{.all = std::min(a.all, b.all),
+                      .layer = std::min(a.layer, b.layer),
+                      .largest = std::min(a.largest, b.largest),
+                      .through = std::min(a.through, b.through),
+                      .early = std::max(a.early, b.early)};
+  const auto lesser_of = [](const std::vector<double>& c, const std::vector<double>& d) {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < c.size(); ++i) all.push_back(std::min(c[i], d[i]));
+    return all;
+  };
+  least.blocks = lesser_of(a.blocks, b.blocks);
+  least.blocks_through = lesser_of(a.blocks_through, b.blocks_through);
+  return least;
 }
 
 const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& choices,
@@ -43,26 +56,36 @@ const Bounds::SampleSeconds& Bounds::sample(Samples& known, const PlanChoices& c
   const auto [entry, added] = known.try_emplace(microbatch);
   SampleSeconds& least = entry->second;
   if (!added) return least;
+  PlanChoices split = choices;
+  split.sequence_parallel = false;
+  least = plain_sample(split, microbatch);
+  // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
+  if (choices.tp == 1 || choices.tensor != TensorForm::OneD) return least;
+  split.sequence_parallel = true;
+  least = lesser(least, plain_sample(split, microbatch));
+  // And those of experts are whole where each device has its own tokens for them.
+  if (weights_.routed == 0 || choices.etp) return least;
+  split.etp = 1;
+  least = lesser(least, plain_sample(split, microbatch));
+  return least;
+}
+
+const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
+                                                  std::int64_t microbatch) {
   PlanChoices any_place = choices;
   any_place.place.clear();
-  any_place.sequence_parallel = false;
   any_place.recompute = {};
   any_place.ep = 1;
   // Squares and cubes transfer so much that it counts before there is a place.
   if (choices.tensor != TensorForm::OneD) {
     any_place.microbatch = microbatch;
-    return least = divided_sample(any_place);
+    return divided_sample(any_place);
   }
-  least = plain_sample(any_place, microbatch);
-  // Kernels that tensor parallelism repeats have a part of the sequence each where that is cut.
-  if (choices.tp == 1) return least;
-  any_place.sequence_parallel = true;
-  least = lesser(least, plain_sample(any_place, microbatch));
-  // And those of experts are whole where each device has its own tokens for them.
-  if (weights_.routed == 0 || choices.etp) return least;
-  any_place.etp = 1;
-  least = lesser(least, plain_sample(any_place, microbatch));
-  return least;
+  LoweredKey key = any_place_key(any_place);
+  key.sequence_parallel = choices.sequence_parallel;
+  const auto [entry, added] = plain_samples_[key].try_emplace(microbatch);
+  if (added) entry->second = newly_sampled(any_place, microbatch);
+  return entry->second;
 }
 
 std::shared_ptr<const std::vector<BlockTask>> Bounds::tasks_of(const PlanChoices& choices) {
@@ -74,15 +97,17 @@ std::shared_ptr<const std::vector<BlockTask>> Bounds::tasks_of(const PlanChoices
   return tasks_.get(key_of(choices), make, std::size<std::vector<BlockTask>>);
 }
 
-Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int64_t microbatch) {
+Bounds::SampleSeconds Bounds::newly_sampled(const PlanChoices& choices, std::int64_t microbatch) {
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
   Bytes largest;
-  std::vector<double> blocks(setting_.model.blocks.size(), 0);
   const auto tasks = tasks_of(choices);
-  for (const BlockTask& task : *tasks) {
+  std::vector<std::optional<double>> seconds_of(tasks->size());
+  Kernel whole;
+  for (std::size_t t = 0; t < tasks->size(); ++t) {
+    const BlockTask& task = (*tasks)[t];
     const auto* one = std::get_if<Kernel>(&task.one);
     if (!one) continue;
-    Kernel whole = grown(*one, std::get<Kernel>(task.two), microbatch / parts);
+    grow(whole, *one, std::get<Kernel>(task.two), microbatch / parts);
     // However experts are shared out, the rows are no fewer: at best they are all one expert's.
     if (one->kind == KernelKind::ExpertMatmul) {
       for (Operand& operand : whole.operands) {
@@ -91,25 +116,37 @@ Bounds::SampleSeconds Bounds::plain_sample(const PlanChoices& choices, std::int6
     } else {
       largest = std::max(largest, operand_of(whole, batch_.precision));
     }
-    blocks[task.block] += kernel_s(whole);
+    seconds_of[t] = kernel_s(whole);
   }
-  SampleSeconds seconds = sample_of(blocks, microbatch);
+  SampleSeconds seconds = sample_of(*tasks, seconds_of, microbatch);
   seconds.largest = largest;
   return seconds;
 }
 
-// From what blocks take.
-Bounds::SampleSeconds Bounds::sample_of(const std::vector<double>& blocks,
+// Of tasks of which nothing is known a lane does nothing.
+Bounds::SampleSeconds Bounds::sample_of(const std::vector<BlockTask>& tasks,
+                                        const std::vector<std::optional<double>>& seconds,
                                         std::int64_t microbatch) const {
-  SampleSeconds seconds;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const std::int64_t count = setting_.model.blocks[b].count;
-    const double own = blocks[b] / static_cast<double>(microbatch);
-    seconds.all += static_cast<double>(count) * own;
-    if (count == 1) continue;
-    seconds.layer = seconds.layer == 0 ? own : std::min(seconds.layer, own);
+  TaskEnds computing(tasks), coming(tasks);
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    computing.add(t, seconds[t], tasks[t].lane == TaskEnds::kComputeLane);
+    coming.add(t, seconds[t], tasks[t].receives);
   }
-  return seconds;
+  const std::size_t blocks = setting_.model.blocks.size();
+  SampleSeconds sample{.blocks_through = coming.sent(blocks)};
+  std::optional<double> through;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::int64_t count = setting_.model.blocks[b].count;
+    sample.blocks.push_back(computing.end(true, b) + computing.end(false, b));
+    const double own = sample.blocks[b] / static_cast<double>(microbatch);
+    sample.all += static_cast<double>(count) * own;
+    if (count == 1) continue;
+    sample.layer = sample.layer == 0 ? own : std::min(sample.layer, own);
+    through = std::min(through.value_or(sample.blocks_through[b]), sample.blocks_through[b]);
+    sample.early = std::max(sample.early, computing.early(b));
+  }
+  sample.through = through.value_or(0);
+  return sample;
 }
 
 Seconds Bounds::of_kernels(const PlanChoices& choices) {

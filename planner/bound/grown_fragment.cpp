@@ -95,10 +95,9 @@ Transfer grown(const Transfer& one, const Transfer& two, std::int64_t samples) {
   return transfer;
 }
 
-Kernel grown(const Kernel& one, const Kernel& two, std::int64_t samples) {
-  Kernel kernel = one;
+void grow(Kernel& kernel, const Kernel& one, const Kernel& two, std::int64_t samples) {
+  kernel = one;
   Growth(samples).add(kernel, two);
-  return kernel;
 }
 
 }  // namespace meshwright

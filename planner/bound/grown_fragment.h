@@ -8,6 +8,7 @@ namespace meshwright {
 // two: every number in it grows by as much with each sample. A third of what lowering takes.
 Fragment grown(const Fragment& one, const Fragment& two, std::int64_t samples);
 Transfer grown(const Transfer& one, const Transfer& two, std::int64_t samples);
-Kernel grown(const Kernel& one, const Kernel& two, std::int64_t samples);
+// Into a kernel that was used before, whose memory it takes over.
+void grow(Kernel& kernel, const Kernel& one, const Kernel& two, std::int64_t samples);
 
 }  // namespace meshwright

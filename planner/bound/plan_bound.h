@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <variant>
 #include <vector>
@@ -46,6 +47,12 @@ struct StateTransfers {
 
   // Sums begin no earlier than the stages come to their backwards.
   Seconds least_step(const StageEnds& ends = {}) const;
+};
+
+// How layers are shared out among chunks.
+struct Staging {
+  std::int64_t virtual_stages = 1;
+  std::optional<std::vector<std::int64_t>> layers;  // of each; none: in any way, one chunk a stage
 };
 
 class StagePlay;
@@ -122,9 +129,14 @@ class Bounds {
   // micro-batch of the choices, or with any that the batch allows.
   Seconds of_kernels(const PlanChoices& choices);
   Seconds of_any_microbatch(const PlanChoices& choices);
+  // Where it is known besides whether the sequence is cut, and experts' products are shared out.
+  Seconds of_split(const PlanChoices& choices, std::span<const Staging> ways);
   // The same with what kernels wait for of other devices that share experts, products or the
   // sequence out, by how they are shared out and where.
   Seconds of_division(const PlanChoices& choices);
+  // Both of plans that share layers out in one of these ways.
+  Seconds of_kernels(const PlanChoices& choices, std::span<const Staging> ways);
+  Seconds of_division(const PlanChoices& choices, std::span<const Staging> ways);
   // What one of its kernels uses of a micro-batch at once.
   Bytes largest_kernel(const PlanChoices& choices) { return divided_sample(choices).largest; }
   // What the largest operand of a kernel needs, with the micro-batch of the choices.
@@ -186,10 +198,12 @@ class Bounds {
   // Kernels of one sample, in all blocks and in the least layer; and their largest operand, or
   // what the largest of them uses. Of a micro-batch, the least from what comes into a layer to what
   // goes to the next, there and back, and how long before the end of a layer's backward it may go.
+  // By block, of a micro-batch there and back: all of it, and from what comes in to what goes on.
   struct SampleSeconds {
     double all = 0, layer = 0;
     Bytes largest = {};
     double through = 0, early = 0;
+    std::vector<double> blocks = {}, blocks_through = {};
   };
   using Samples = std::map<std::int64_t, SampleSeconds>;  // by micro-batch
   // In any place. What is known of them stays where it is.
@@ -200,7 +214,8 @@ class Bounds {
   // None: refused.
   std::shared_ptr<const std::vector<BlockTask>> tasks_of(const PlanChoices& choices);
   // Without a place. However experts are shared out.
-  SampleSeconds plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  const SampleSeconds& plain_sample(const PlanChoices& choices, std::int64_t microbatch);
+  SampleSeconds newly_sampled(const PlanChoices& choices, std::int64_t microbatch);
   // What tasks of a block take that are kernels, and the most that one of them uses: wherever the
   // devices stand.
   struct KernelTimes {
@@ -211,10 +226,18 @@ class Bounds {
   // With this place, and experts shared out in this way.
   const SampleSeconds& divided_sample(const PlanChoices& choices);
   static SampleSeconds lesser(const SampleSeconds& a, const SampleSeconds& b);
-  SampleSeconds sample_of(const std::vector<double>& blocks, std::int64_t microbatch) const;
+  // From what tasks take, as far as it is known.
+  SampleSeconds sample_of(const std::vector<BlockTask>& tasks,
+                          const std::vector<std::optional<double>>& seconds,
+                          std::int64_t microbatch) const;
   Seconds with_sample(const SampleSeconds& seconds, const PlanChoices& choices) const;
   // Of the stages that have most layers the last one, whatever the layers of each.
   double busiest_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
+  Seconds staged(const SampleSeconds& seconds, const PlanChoices& choices,
+                 std::span<const Staging> ways) const;
+  // Of the least of these ways to share layers out.
+  double staged_s(const SampleSeconds& seconds, const PlanChoices& choices,
+                  std::span<const Staging> ways) const;
   // Of the stage that the last layer is in.
   double last_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
   double kernel_s(const Kernel& kernel) const;  // on the first device
@@ -353,7 +376,7 @@ class Bounds {
   static constexpr std::size_t kTimes = 400'000;                       // a thousand take 16 kB
   LatestMemo<BlocksKey, KernelTimes> kernel_times_{kTimes};            // in any place
   std::map<BlocksKey, SampleSeconds> divided_;
-  std::map<LoweredKey, Samples> samples_;
+  std::map<LoweredKey, Samples> samples_, plain_samples_;
   std::map<PricesKey, Prices> prices_;
   std::map<std::tuple<KernelKind, std::optional<Precision>, std::int64_t>, double> state_prices_;
   std::map<std::tuple<TransferKind, BufferElement, ReplicaGroup, std::int64_t>, TransferLoad>

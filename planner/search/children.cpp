@@ -19,6 +19,9 @@ std::vector<Child> children_of(const Node& node, const SearchSpace& space, Bound
       add_each(Depth::Microbatch, space.microbatches(choices));
       break;
     case Depth::Microbatch:
+      add_each(Depth::Split, space.splits(choices));
+      break;
+    case Depth::Split:
       add_each(Depth::Sharing, space.sharings(choices));
       break;
     case Depth::Sharing:

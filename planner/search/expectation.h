@@ -36,8 +36,8 @@ class Expectation {
   static BytesKind bytes_kind(const PlanChoices& choices);
 
   const Bytes room_;
-  std::array<double, 15> growth_ = {1.05, 1.05, 1.05, 1.05, 1.1,  1.1,  1.05, 1,
-                                    1.05, 1.05, 1.02, 1.02, 1.02, 1.02, 1};
+  std::array<double, 16> growth_ = {1.05, 1.05, 1.05, 1.02, 1.05, 1.1,  1.1,  1.05,
+                                    1,    1.05, 1.05, 1.02, 1.02, 1.02, 1.02, 1};
   std::array<double, 8> step_growth_ = {1, 1, 1, 1, 1, 1, 1, 1};
   static constexpr double kLikelyGrowth = 1.05;
   std::map<BytesKind, double> bytes_growth_;

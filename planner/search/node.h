@@ -10,6 +10,7 @@ enum class Depth {
   Mesh,
   Kernels,
   Microbatch,
+  Split,     // whether the sequence is cut, and each expert's products
   Sharing,   // how work is divided, in any place
   Place,     // before anything is lowered
   Division,  // the same, with what its blocks take

@@ -48,7 +48,10 @@ PlanBound SetBounds::bound_of(Child& child) {
     case Depth::Kernels:
       return {bounds_->of_any_microbatch(choices), Bytes(), Bytes()};
     case Depth::Microbatch:
-      return {bounds_->of_kernels(choices), bounds_->largest_operand(choices), Bytes()};
+      return {bounds_->of_kernels(choices, stagings(choices)), bounds_->largest_operand(choices),
+              Bytes()};
+    case Depth::Split:
+      return {bounds_->of_split(choices, stagings(choices)), Bytes(), Bytes()};
     case Depth::Sharing:
       return of_sharing(choices);
     case Depth::Place:
@@ -82,6 +85,13 @@ PlanBound SetBounds::bound_of(Child& child) {
   return {};
 }
 
+std::vector<Staging> SetBounds::stagings(const PlanChoices& choices) {
+  if (!space_.stages_alike()) return space_.stagings(choices);
+  const auto [entry, added] = stagings_.try_emplace(choices.pp);
+  if (added) entry->second = space_.stagings(choices);
+  return entry->second;
+}
+
 PlanChoices SetBounds::in_largest_buckets(const PlanChoices& choices) const {
   const std::vector<PlanChoices> buckets = space_.buckets(choices);
   return buckets.empty() ? choices : *std::ranges::max_element(buckets, {}, bucket_of);
@@ -109,7 +119,7 @@ PlanBound SetBounds::of_sharing(const PlanChoices& choices) {
 // Of the ZeRO stages whose state fits the one that has least to transfer.
 PlanBound SetBounds::of_place(const PlanChoices& choices) {
   std::optional<PlanBound> least;
-  const Seconds kernels = bounds_->of_division(choices);
+  const Seconds kernels = bounds_->of_division(choices, stagings(choices));
   const Bytes used = bounds_->largest_kernel(choices);
   for (const PlanChoices& one : space_.zeros(choices)) {
     const Bytes bytes = bounds_->state_of(space_.leanest_optimizer(one)) + used;
@@ -147,12 +157,12 @@ PlanBound SetBounds::of_schedule(const PlanChoices& choices) {
   return {std::max(bounds_->step_with(ends), least.value_or(Seconds(0))), Bytes(), Bytes()};
 }
 
-// Of plans whose recomputation is not decided yet the one that needs least, or one that needs no
-// more than `enough`. What keeps least stands last.
-SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enough) {
+// Of plans whose recomputation is not decided yet the one that needs least. What keeps least stands
+// last.
+SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices) {
   std::vector<PlanChoices> all = space_.recomputes(choices);
   std::optional<Leanest> least;
-  for (std::size_t i = all.size(); i-- > 0 && (!least || least->bytes > enough);) {
+  for (std::size_t i = all.size(); i-- > 0;) {
     const PlanChoices one = in_any_bucket(all[i]);
     if (least && bounds_->least_bytes(one) > least->bytes) continue;
     if (!has_blocks(one)) continue;
@@ -160,16 +170,6 @@ SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices, Bytes enoug
     if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
   }
   return least.value_or(Leanest{choices, Bytes()});
-}
-
-// What is likely to fit is not asked about further: to know takes blocks that recompute, which
-// nobody else may ever want.
-Bytes SetBounds::least_bytes(const PlanChoices& lean) {
-  constexpr double kLikely = 0.75;
-  const Bytes least = bounds_->least_bytes(in_any_bucket(lean));
-  const bool likely = least / room_ <= kLikely;
-  if (likely || least > room_) return least;
-  return leanest_of(lean, room_).bytes;
 }
 
 // Before blocks are lowered that recompute.
@@ -183,7 +183,7 @@ PlanBound SetBounds::of_state(const PlanChoices& choices) {
 
 PlanBound SetBounds::of_memory(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest(choices);
-  const Bytes bytes = least_bytes(lean);
+  const Bytes bytes = bounds_->least_bytes(in_any_bucket(lean));
   if (bytes > room_) return {Seconds(0), bytes, Bytes()};
   const PlanChoices one = keeping_all(choices, bounds_->least_drops(lean));
   return {bounds_->of_schedule(one), bytes, Bytes(), 0, bounds_->ends_of(keeping_all(choices))};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -45,14 +47,14 @@ class SetBounds {
   PlanBound of_place(const PlanChoices& choices);
   PlanBound of_schedule(const PlanChoices& choices);
   PlanChoices in_largest_buckets(const PlanChoices& choices) const;
+  std::vector<Staging> stagings(const PlanChoices& choices);
   StateTransfers state_transfers(const PlanChoices& choices);
   PlanChoices in_any_bucket(const PlanChoices& choices) const;  // for what is needed
   PlanBound of_memory(const PlanChoices& choices);
   PlanBound of_state(const PlanChoices& choices);
   std::variant<PlanBound, Reasons> of_recompute(PlanChoices& choices);
   std::optional<PlanChoices> first_with_room(const PlanChoices& choices);
-  Bytes least_bytes(const PlanChoices& lean);
-  Leanest leanest_of(const PlanChoices& choices, Bytes enough = Bytes());
+  Leanest leanest_of(const PlanChoices& choices);
   bool has_blocks(const PlanChoices& choices) {
     return std::holds_alternative<BlockBounds>(bounds_->blocks(choices)) &&
            std::holds_alternative<BlockBounds>(bounds_->other_blocks(choices));
@@ -62,6 +64,7 @@ class SetBounds {
   const SearchSpace& space_;
   const Bytes room_;
   std::unique_ptr<Bounds> bounds_;
+  std::map<std::int64_t, std::vector<Staging>> stagings_;  // by stages, where these are alike
   // Of the latest division: it has many schedules.
   PlanChoices divided_;
   std::vector<StateTransfers> transfers_;

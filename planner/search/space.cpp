@@ -181,6 +181,24 @@ bool SearchSpace::has_chunks(const PlanChoices& partial) const {
   return check_choices(chunks, batch_, setting_.model, setting_.cluster).empty();
 }
 
+std::vector<Staging> SearchSpace::stagings(const PlanChoices& partial) const {
+  std::vector<Staging> ways;
+  for (const PlanChoices& one : schedules(partial)) {
+    const std::int64_t chunks = one.pp * one.virtual_stages;
+    // Of several chunks that are unequal nothing is known: no way is no bound.
+    const bool given = is_pinned("layers") || (target_ && target_->layers(one));
+    if (wide_ && one.pp > 1 && one.virtual_stages > 1 && !given) return {};
+    if (!ways.empty() && ways.back().virtual_stages == one.virtual_stages) continue;
+    Staging way{one.virtual_stages, equal_layers(layers_, chunks)};
+    if (one.pp > 1 && one.virtual_stages == 1) way.layers.reset();
+    if (const auto own = target_ ? target_->layers(one) : std::nullopt) way.layers = *own;
+    if (is_pinned("layers")) way.layers = base_.layers;
+    if (way.layers && std::ssize(*way.layers) != chunks) continue;
+    ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
 std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {
   std::vector<RecomputeChoice> ways = recomputes_;
   if (wide_) add_whole_layers(ways, partial);
@@ -495,8 +513,10 @@ double SearchSpace::size() const {
         {{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node), context_of(one)});
     if (other || target_) {
       division->second = 0;
-      for (const PlanChoices& shared : sharings(one)) {
-        for (const PlanChoices& way : places(shared)) division->second += count_states(way);
+      for (const PlanChoices& split : splits(one)) {
+        for (const PlanChoices& shared : sharings(split)) {
+          for (const PlanChoices& way : places(shared)) division->second += count_states(way);
+        }
       }
     }
     size += count(sizes) * division->second * schedule->second * state->second;

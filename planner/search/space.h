@@ -23,10 +23,15 @@ class SearchSpace {
 
   std::vector<PlanChoices> meshes() const;                               // dp, tp, pp, cp
   std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
-  std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // SP, etp, ep
+  std::vector<PlanChoices> splits(const PlanChoices& partial) const;     // SP, etp
+  std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // ep
   std::vector<PlanChoices> places(const PlanChoices& partial) const;     // place
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
+  // The same of all schedules before anything is known of blocks; with some others.
+  std::vector<Staging> stagings(const PlanChoices& partial) const;
+  // Whether these depend on how many stages there are alone.
+  bool stages_alike() const { return !target_; }
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
   // The same with some more layers of every chunk that drop what the next of these does; none: all
   // layers would, or nothing is next.
@@ -71,9 +76,8 @@ class SearchSpace {
   // Every way to lay the tensor devices out.
   std::vector<PlanChoices> tensors(const std::vector<PlanChoices>& degrees) const;
   bool is_possible(const PlanChoices& tensor) const;
-  // Every way to share an expert's products out, and experts.
+  // Every way to share an expert's products out.
   std::vector<PlanChoices> expert_products(const PlanChoices& divided) const;
-  std::vector<PlanChoices> expert_degrees(const PlanChoices& divided) const;
   // Every way to share the state out.
   std::vector<PlanChoices> shards(const PlanChoices& state) const;
   // Whether there is something in every chunk: of others there are no bounds.

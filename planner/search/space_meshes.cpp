@@ -227,7 +227,7 @@ std::vector<std::vector<NodeShare>> SearchSpace::places_of(const PlanChoices& me
   return places;
 }
 
-std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& partial) const {
+std::vector<PlanChoices> SearchSpace::splits(const PlanChoices& partial) const {
   std::vector<PlanChoices> all;
   std::vector<bool> split = {false};
   const bool line = partial.tensor == TensorForm::OneD;
@@ -236,8 +236,8 @@ std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& partial) const
   for (PlanChoices& one : allowed(
            "sequence_parallel",
            each(partial, split, [](PlanChoices&c, bool value) { c.sequence_parallel = value; }))) {
-    for (const PlanChoices& products : allowed("etp", expert_products(one))) {
-      for (PlanChoices& shared : expert_degrees(products)) all.push_back(std::move(shared));
+    for (PlanChoices& products : allowed("etp", expert_products(one))) {
+      all.push_back(std::move(products));
     }
   }
   return all;
@@ -267,7 +267,7 @@ std::vector<PlanChoices> SearchSpace::expert_products(const PlanChoices& divided
   return all;
 }
 
-std::vector<PlanChoices> SearchSpace::expert_degrees(const PlanChoices& divided) const {
+std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& divided) const {
   const auto set = [](PlanChoices& c, std::int64_t value) { c.ep = value; };
   const bool line = divided.tensor == TensorForm::OneD;
   const std::int64_t parts = divided.cp * divided.tp;

@@ -63,9 +63,10 @@ bool among_meshes(const SearchSpace& space, const SearchedKey& key, const PlanCh
     const auto sizes = space.microbatches(mesh);
     const bool shares = key.name == "ep" || key.name == "etp" || key.name == "sequence_parallel";
     if (sizes.empty() || !shares) return false;
-    const auto shared = space.sharings(sizes.front());
-    return std::ranges::any_of(shared, [&](const PlanChoices& one) {
-      return is_same(key, one, wanted) && !space.places(one).empty();
+    return std::ranges::any_of(space.splits(sizes.front()), [&](const PlanChoices& split) {
+      return std::ranges::any_of(space.sharings(split), [&](const PlanChoices& one) {
+        return is_same(key, one, wanted) && !space.places(one).empty();
+      });
     });
   });
 }

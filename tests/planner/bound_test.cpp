@@ -41,6 +41,18 @@ void draw_shard(RandomChoices& random, PlanChoices& choices) {
   choices.shard = random.one_of<std::int64_t>({2, choices.dp / 2});
 }
 
+// Layers of stages, unequal now and then.
+void draw_layers(RandomChoices& random, PlanChoices& choices, std::int64_t layers) {
+  if (choices.pp == 1 || choices.virtual_stages > 1 || layers <= choices.pp || !random.yes(0.3)) {
+    return;
+  }
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(choices.pp), 1);
+  for (std::int64_t left = layers - choices.pp; left > 0; --left) {
+    ++counts[random.below(counts.size())];
+  }
+  choices.layers = std::move(counts);
+}
+
 // Parts of a sequence in rings of rings or sharing heads out, or large squares.
 void draw_rare_shape(RandomChoices& random, PlanChoices& choices, bool experts) {
   if (!experts && random.yes(0.2)) {
@@ -147,13 +159,14 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   std::vector<std::uint32_t> again = {702070,  703491,   1000652, 1402846,
                                       2500743, 10202683, 31000949};
   for (std::uint32_t next = first; static_cast<int>(tightness.size()) < plans;) {
-    const std::uint32_t seed = again.empty() ? next++ : again.back();
+    const bool is_new = again.empty();
+    const std::uint32_t seed = is_new ? next++ : again.back();
     if (!again.empty()) again.pop_back();
     RandomChoices random(seed);
     const Drawn drawn = draw_bench(random);
     const Bench bench(drawn.model, drawn.cluster, drawn.software);
-    const auto layers = random.one_of<std::int64_t>({4, 6, 8, 12});
-    const Model few = with_layers(bench.model, layers);
+    const Model few = with_layers(bench.model, random.one_of<std::int64_t>({4, 6, 8, 12}));
+    const std::int64_t layers = find_layers(few).count();
     const Setting setting = make_setting(few, bench.cluster, bench.software, shipped_fits());
     const Precision precision = drawn.cluster.starts_with("v100") || drawn.cluster.starts_with("t4")
                                     ? Precision::FP16
@@ -168,6 +181,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
                                             random.one_of<std::int64_t>({1, 2, 4, 7, 12}),
                             .sequence = random.one_of<std::int64_t>({256, 512, 1024}),
                             .precision = precision};
+    if (is_new) draw_layers(random, choices, layers);
     const auto made = plan_of(choices, batch, setting);
     if (!std::holds_alternative<Plan>(made)) continue;
     CHECK(check_plan(std::get<Plan>(made), setting.model, setting.cluster) == Reasons());
@@ -199,6 +213,15 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(bounds.of_mesh(choices) <= report.step);
     CHECK(bounds.of_kernels(choices) <= report.step);
     CHECK(bounds.of_division(choices) <= report.step);
+    std::vector<Staging> ways = {{choices.virtual_stages, layers_of_chunks(choices, layers)}};
+    if (choices.virtual_stages == 1) {
+      const Staging any_way{1, std::nullopt};
+      CHECK(bounds.of_division(choices, {{any_way}}) <= bounds.of_division(choices, ways));
+      ways.push_back(any_way);
+    }
+    CHECK(bounds.of_kernels(choices, ways) <= report.step);
+    CHECK(bounds.of_division(choices, ways) <= report.step);
+    CHECK(bounds.of_division(choices, {{ways.front()}}) <= report.step);
     CHECK(bounds.state_of(choices) + bounds.largest_kernel(choices) <= needed);
     const StateTransfers transfers = bounds.state_transfers(choices);
     CHECK(transfers.least_step(bounds.least_ends(choices)) <= report.step);

@@ -52,16 +52,17 @@ std::vector<PlanChoices> all_plans(const SearchQuestion& question, const Setting
   std::vector<PlanChoices> plans;
   for (const PlanChoices& mesh : space.meshes())
     for (const PlanChoices& sized : space.microbatches(mesh))
-      for (const PlanChoices& shared : space.sharings(sized))
-        for (const PlanChoices& placed : space.places(shared))
-          for (const PlanChoices& scheduled : space.schedules(placed)) {
-            if (!std::holds_alternative<BlockBounds>(bounds.blocks(scheduled))) continue;
-            for (const PlanChoices& layered : space.layerings(scheduled, bounds))
-              for (const PlanChoices& offloaded : space.offloads(layered))
-                for (const PlanChoices& zero : space.zeros(offloaded))
-                  for (const PlanChoices& kept : kept_ways(zero, space, bounds, room))
-                    for (const PlanChoices& one : space.buckets(kept)) plans.push_back(one);
-          }
+      for (const PlanChoices& split : space.splits(sized))
+        for (const PlanChoices& shared : space.sharings(split))
+          for (const PlanChoices& placed : space.places(shared))
+            for (const PlanChoices& scheduled : space.schedules(placed)) {
+              if (!std::holds_alternative<BlockBounds>(bounds.blocks(scheduled))) continue;
+              for (const PlanChoices& layered : space.layerings(scheduled, bounds))
+                for (const PlanChoices& offloaded : space.offloads(layered))
+                  for (const PlanChoices& zero : space.zeros(offloaded))
+                    for (const PlanChoices& kept : kept_ways(zero, space, bounds, room))
+                      for (const PlanChoices& one : space.buckets(kept)) plans.push_back(one);
+            }
   return plans;
 }
 
