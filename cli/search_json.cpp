@@ -104,6 +104,7 @@ Json asked_json(const SearchAsked& asked) {
                {"objective", asked.objective},
                {"pins", pairs_text(question.pins)},
                {"forbids", pairs_text(question.forbids)},
+               {"wide", question.wide},
                {"gap_asked", question.gap}};
   if (question.longest_step) json["longest_step_s"] = question.longest_step->value();
   if (question.max_memory) json["max_memory_bytes"] = question.max_memory->value();

@@ -185,6 +185,9 @@ void add_search_options(Command& command, SearchOptions& options) {
   command.text("--max-memory", options.max_memory, "As if no device had more, such as \"70 GiB\"");
   command.flag("--allow-close", options.allow_close,
                "Plans that are too close to call count as fitting");
+  command.flag("--wide", options.wide,
+               "Also what seldom wins and takes long to prove: every form that can be simulated\n"
+               "but summa=true and capacity");
   command.text(
       "--target", options.target,
       "What is to run the plan, one of `export --list`: only what it can be told is\n"
@@ -220,6 +223,7 @@ SearchQuestion question_from_options(const SearchOptions& options, const Setting
                           .pins = pairs_from("--pin", options.pins, true),
                           .forbids = pairs_from("--forbid", options.forbids, false),
                           .allow_close = options.allow_close,
+                          .wide = options.wide,
                           .objective = objective_from(options.objective),
                           .gap = options.gap,
                           .top = static_cast<std::size_t>(options.top),

@@ -19,7 +19,7 @@ struct SearchOptions {
   double gap = 0.01;
   std::int64_t top = 10;
   std::optional<std::int64_t> threads;
-  bool allow_close = false;
+  bool allow_close = false, wide = false;
 };
 void add_search_options(Command& command, SearchOptions& options);
 

@@ -59,6 +59,7 @@ std::string asked_text(const SearchAsked& asked) {
   if (question.max_memory) {
     wanted += fmt::format("; at most {} of each device", to_text(*question.max_memory));
   }
+  if (question.wide) wanted += "; --wide";
   if (question.allow_close) wanted += "; too close to call counts as fitting";
   return text + wrapped_text(printable(wanted), kLineColumns, 2) + "\n\n";
 }

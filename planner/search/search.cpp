@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -45,6 +46,7 @@ class Search {
   }
 
   SearchResult run() {
+    if (question_.wide) start_with_usual();
     std::vector<Child> meshes;
     for (PlanChoices& mesh : space_.meshes()) meshes.push_back({Depth::Mesh, std::move(mesh)});
     add_all(std::move(meshes));
@@ -64,6 +66,25 @@ class Search {
   }
 
  private:
+  // Of a wide space first what is searched in any case: so it finds nothing worse, and what cannot
+  // be better is left from the beginning.
+  void start_with_usual() {
+    SearchQuestion usual = question_;
+    usual.wide = false;
+    SearchResult found = Search(usual, setting_, {}, stop_).run();
+    result_.counts = found.counts;
+    if (found.plans.empty()) return;
+    const RankedPlan& first = found.plans.front();
+    best_ = cost_of(first.choices, first.report.step);
+    best_step_ = first.report.step;
+    best_choices_ = first.choices;
+    for (const RankedPlan& plan : found.plans) {
+      usual_.insert(to_text(plan.choices));
+      ahead_.emplace(to_text(plan.choices), SimulatedPlan{plan.plan, plan.report, 0});
+    }
+    result_.plans = std::move(found.plans);
+  }
+
   // More have nothing to do: few sets have that many parts at once.
   static constexpr std::size_t kMostThreads = 16;
 
@@ -288,6 +309,7 @@ class Search {
       best_step_ = report.step;
       best_choices_ = node.choices;
     }
+    if (usual_.contains(to_text(node.choices))) return;  // it is there
     result_.plans.push_back({node.choices, std::move(plan), std::move(report), node.bound.step});
     rank_plans();
   }
@@ -425,6 +447,7 @@ class Search {
   Expectation expectation_{room()};
   StagedSets open_{expectation_, question_.most_simulated};
   std::map<std::string, TriedPlan> ahead_;  // by their text
+  std::set<std::string> usual_;             // plans of the space that is not wide
   std::int64_t tasks_ = 0;                  // that were simulated
   std::optional<double> best_;              // by the objective
   double least_ = 0;                        // that anything costs, as far as is proven

@@ -52,6 +52,7 @@ struct SearchQuestion {
   std::optional<TargetSpace> target = {};
   std::optional<Bytes> max_memory;  // as if each device had no more
   bool allow_close = false;         // plans too close to call count as fitting
+  bool wide = false;                // also what seldom wins and takes long, after all else
   Objective objective = Objective::Time;
   std::optional<Seconds> longest_step;
   double gap = 0.01;

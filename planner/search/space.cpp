@@ -32,11 +32,15 @@ std::int64_t widest_tensor(const Model& model) {
   return widest;
 }
 
-// The most devices of a node among which several have the same head of keys and values; 0: none.
-std::int64_t widest_sharing(const Model& model, const Cluster& cluster) {
+// The most devices among which several have the same head of keys and values; 0: none.
+std::int64_t widest_sharing(const Model& model) {
+  return size_of_dim(model, "kv_heads") * size_of_dim(model, "queries_per_head");
+}
+
+std::int64_t largest_node(const Cluster& cluster) {
   std::int64_t node = 0;
   for (const NodeType& type : cluster.node_types) node = std::max(node, type.devices);
-  return std::min(node, size_of_dim(model, "kv_heads") * size_of_dim(model, "queries_per_head"));
+  return node;
 }
 
 std::vector<std::string_view> names_of_keys() {
@@ -53,11 +57,14 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
       setting_(setting),
       base_(question.defaults),
       plain_(question.defaults),
+      wide_(question.wide),
       devices_(device_count(setting.cluster)),
       layers_(std::max<std::int64_t>(1, find_layers(setting.model).count())),
       widest_(widest_tensor(setting.model)),
-      widest_sharing_(widest_sharing(setting.model, setting.cluster)),
+      widest_sharing_(widest_sharing(setting.model)),
       experts_(std::max<std::int64_t>(1, size_of_dim(setting.model, "experts"))) {
+  // Across nodes it seldom pays.
+  if (!wide_) widest_sharing_ = std::min(widest_sharing_, largest_node(setting.cluster));
   for (const KeyValue& pin : question.pins) {
     if (!pin.value) throw InputError(fmt::format("pin {}: expected key=value", printable(pin.key)));
     base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
@@ -95,7 +102,10 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
   recomputes_ = kept_.sets;
   recomputes_.insert(recomputes_.begin(), {Recompute::None});
   recomputes_.push_back({Recompute::Uniform});
-  if (target_) {
+  if (wide_) {
+    recomputes_.push_back({Recompute::Selective});
+    recomputes_.push_back({Recompute::Products});
+  } else if (target_) {
     recomputes_.insert(recomputes_.end(), target_->recomputes.begin(), target_->recomputes.end());
   }
   has_host_ = std::ranges::all_of(setting.cluster.node_types,
@@ -135,29 +145,49 @@ std::vector<PlanChoices> SearchSpace::schedules(const PlanChoices& partial) cons
     }
   };
   add(Schedule::OneForwardOneBackward, 1);
-  if (partial.pp > 1 || is_pinned("schedule")) add(Schedule::GPipe, 1);
+  if (partial.pp > 1 || is_wide("schedule")) add(Schedule::GPipe, 1);
   for (std::int64_t chunks = 2; partial.pp > 1 && partial.pp * chunks <= layers_; ++chunks) {
     add(Schedule::Interleaved, chunks);
+    if (is_wide("virtual_stages")) add(Schedule::GPipe, chunks);
   }
   return all;
 }
 
-// As equal as can be, and so that stages end together.
+// As equal as can be, and so that stages end together; or chunks, as if each were a stage.
 std::vector<PlanChoices> SearchSpace::layerings(const PlanChoices& partial, Bounds& bounds) const {
   std::vector<std::vector<std::int64_t>> layers = {{}};
-  if (partial.pp > 1 && partial.virtual_stages == 1) {
-    const auto balanced = bounds.balanced_layers(partial);
-    if (balanced != equal_layers(layers_, partial.pp)) layers.push_back(balanced);
+  PlanChoices chunks = partial;
+  chunks.pp *= partial.virtual_stages;
+  chunks.virtual_stages = 1;
+  const bool cut = chunks.pp > 1 && chunks.pp <= layers_;
+  if (cut && (partial.virtual_stages == 1 || wide_)) {
+    const auto balanced = bounds.balanced_layers(chunks);
+    if (balanced != equal_layers(layers_, chunks.pp)) layers.push_back(balanced);
   }
   if (const auto own = target_ ? target_->layers(partial) : std::nullopt) layers = {*own};
-  return allowed(
+  auto all = allowed(
       "layers", each(partial, layers, [](PlanChoices& c, const auto& value) { c.layers = value; }));
+  std::erase_if(all, [&](const PlanChoices& one) { return !has_chunks(one); });
+  return all;
+}
+
+// Those that are pinned may be any.
+bool SearchSpace::has_chunks(const PlanChoices& partial) const {
+  PlanChoices chunks;  // what else is chosen does not count
+  chunks.pp = partial.pp;
+  chunks.virtual_stages = partial.virtual_stages;
+  if (is_pinned("layers")) chunks.layers = base_.layers;
+  if (chunks.layers.empty() && chunks.virtual_stages == 1) return chunks.pp <= layers_;
+  return check_choices(chunks, batch_, setting_.model, setting_.cluster).empty();
 }
 
 std::vector<Staging> SearchSpace::stagings(const PlanChoices& partial) const {
   std::vector<Staging> ways;
   for (const PlanChoices& one : schedules(partial)) {
     const std::int64_t chunks = one.pp * one.virtual_stages;
+    // Of several chunks that are unequal nothing is known: no way is no bound.
+    const bool given = is_pinned("layers") || (target_ && target_->layers(one));
+    if (wide_ && one.pp > 1 && one.virtual_stages > 1 && !given) return {};
     if (!ways.empty() && ways.back().virtual_stages == one.virtual_stages) continue;
     Staging way{one.virtual_stages, equal_layers(layers_, chunks)};
     if (one.pp > 1 && one.virtual_stages == 1) way.layers.reset();
@@ -170,8 +200,22 @@ std::vector<Staging> SearchSpace::stagings(const PlanChoices& partial) const {
 }
 
 std::vector<PlanChoices> SearchSpace::recomputes(const PlanChoices& partial) const {
-  return allowed("recompute", each(partial, recomputes_,
-                                   [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
+  std::vector<RecomputeChoice> ways = recomputes_;
+  if (wide_) add_whole_layers(ways, partial);
+  return allowed("recompute",
+                 each(partial, ways, [](PlanChoices& c, const auto& kind) { c.recompute = kind; }));
+}
+
+// Some layers of every chunk wholly, or all of them in segments of several.
+void SearchSpace::add_whole_layers(std::vector<RecomputeChoice>& recomputes,
+                                   const PlanChoices& partial) const {
+  const std::int64_t layers = most_layers(partial), step = layers_at_once(layers);
+  for (std::int64_t some = step; some < layers; some += step) {
+    recomputes.push_back({Recompute::First, some});
+  }
+  for (std::int64_t segment = 2; segment <= layers; segment *= 2) {
+    recomputes.push_back({Recompute::Uniform, segment});
+  }
 }
 
 const RecomputeChoice* SearchSpace::next_kept(const RecomputeChoice& recompute) const {
@@ -226,15 +270,15 @@ std::vector<RecomputeChoice> SearchSpace::recompute_choices() const {
   return is_pinned("recompute") ? std::vector{base_.recompute} : recomputes_;
 }
 
-// Activations only where a stage has one chunk: with more, copies of many chunks queue up, and
-// bounds say little about how long.
+// Activations of stages with several chunks only in wide spaces: copies of many chunks queue up,
+// and bounds say little about how long.
 std::vector<PlanChoices> SearchSpace::offloads(const PlanChoices& partial) const {
   struct Offload {
     bool activations, optimizer;
   };
   std::vector<Offload> offloads = {{false, false}};
   if (has_host_) offloads.push_back({false, true});
-  if (has_host_ && partial.virtual_stages == 1) {
+  if (has_host_ && (partial.virtual_stages == 1 || wide_)) {
     offloads.push_back({true, false});
     offloads.push_back({true, true});
   }
@@ -270,7 +314,7 @@ std::vector<PlanChoices> SearchSpace::optimizer_offloads(const PlanChoices& part
 // Of squares and cubes that sum and gather for every micro-batch bounds say too little to leave
 // them at once.
 std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
-  const bool once = partial.tensor != TensorForm::OneD && !is_pinned("tensor");
+  const bool once = partial.tensor != TensorForm::OneD && !is_wide("tensor");
   std::vector<int> stages = {0};
   if (repeated_weights(partial) > 1) stages = once ? std::vector{0, 1} : std::vector{0, 1, 2, 3};
   std::vector<PlanChoices> all;
@@ -282,19 +326,26 @@ std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
 }
 
 // Among all replicas, among those of a node, or of eight: with more, sums take hardly less than
-// with all. In one node nothing is gained. ZeRO-2 sums for every micro-batch and needs more memory
-// than ZeRO-3.
+// with all. In one node little is gained. ZeRO-2 sums for every micro-batch and needs more memory
+// than ZeRO-3, and of sums where replicas share experts out bounds say nothing.
 std::vector<PlanChoices> SearchSpace::shards(const PlanChoices& state) const {
   std::vector<PlanChoices> all = {state};
   all.back().shard = base_.shard;
-  const bool shares = state.zero == 1 || state.zero == 3;
-  if (!shares || state.place.empty() || replicas_sharing_experts(state) > 1) return all;
-  const std::int64_t node = replicas_in_node(state);
-  for (const std::int64_t shard : {node, 8 * node}) {
-    if (shard == 1 || shard >= state.dp || state.dp % shard != 0) continue;
-    all.push_back(state);
-    all.back().shard = shard;
+  const auto add = [&](std::int64_t shard) {
+    if (shard == 1 || shard >= state.dp || state.dp % shard != 0) return;
+    PlanChoices one = state;
+    one.shard = shard;
+    if (!nesting_problem(one, setting_.model)) all.push_back(std::move(one));
+  };
+  if (state.zero == 0) return all;
+  if (wide_) {
+    for (const std::int64_t shard : divisors(state.dp, state.dp)) add(shard);
+    return all;
   }
+  const bool known = state.zero != 2 && replicas_sharing_experts(state) == 1;
+  if (state.place.empty() || !known) return all;
+  const std::int64_t node = replicas_in_node(state);
+  for (const std::int64_t shard : {node, 8 * node}) add(shard);
   return all;
 }
 
@@ -346,27 +397,35 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   }
   add("tp", std::move(tp));
   std::vector<std::string> forms = {"1d"};
-  if (experts_ <= 1) forms.push_back("2d and 3d with zero=0 and 1");
+  if (experts_ <= 1) forms.push_back(wide_ ? "2d and 3d" : "2d and 3d with zero=0 and 1");
   add("tensor", std::move(forms));
   if (experts_ > 1) {
     add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
-    add("etp", {"tp", "1 where the sequence is cut and ep is a multiple of tp"});
+    add("etp", {"tp", wide_ ? "divisors of tp where the sequence is cut"
+                            : "1 where the sequence is cut and ep is a multiple of tp"});
   }
   add("pp", {fmt::format("1 to {}", std::min(layers_, devices_))});
-  add("cp", {fmt::format("divisors of the sequence that leave {} tokens", kFewestTokens)});
-  add("context", {"ring", "ulysses", "a ring of nodes, within nodes by heads or in a ring"});
+  add("cp", {wide_ ? "divisors of the sequence"
+                   : fmt::format("divisors of the sequence that leave {} tokens", kFewestTokens)});
+  std::vector<std::string> contexts = {"ring", "ulysses",
+                                       "a ring of nodes, within nodes by heads or in a ring"};
+  if (wide_) contexts = {"ring", "ulysses", "double-ring", "rsa", "each with ulysses"};
+  add("context", std::move(contexts));
   add("place", {"every split of a node among the axes"});
   add("microbatch", {"divisors of a replica's samples"});
   add("sequence_parallel", {"false", "true"});
   add("schedule", {"1f1b", "gpipe", "interleaved"});
   add("virtual_stages", {fmt::format("1 to {} / pp", layers_)});
-  add("layers", {"as equal as can be", "so that stages end together"});
+  add("layers", {"as equal as can be",
+                 wide_ ? "so that stages or chunks end together" : "so that stages end together"});
   std::vector<std::string> kept;
   for (const RecomputeChoice& recompute : recomputes_) kept.push_back(to_text(recompute));
   if (kept_.sets.size() > 0) kept.push_back("the first layers of chunks as the next of these");
+  if (wide_) kept.insert(kept.end(), {"first:LAYERS", "uniform:LAYERS"});
   add("recompute", std::move(kept));
   add("zero", {"0", "1", "2", "3"});
-  add("shard", {"all replicas", "with zero=1 and 3 those of a node, of eight nodes"});
+  add("shard", {"all replicas",
+                wide_ ? "divisors of dp" : "with zero=1 and 3 those of a node, of eight nodes"});
   std::vector<std::string> buckets;
   // As the short form has them.
   for (const Bytes bucket : kBuckets) buckets.push_back(fmt::format("{} MiB", bucket / 1_MiB));
@@ -376,8 +435,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   if (has_host_) {
     offloads.insert(
         offloads.end(),
-        {"activations and activations+optimizer with one chunk a stage, of all layers or "
-         "of quarters of them"});
+        {fmt::format("activations and activations+optimizer{}, of all layers or of quarters of "
+                     "them",
+                     wide_ ? "" : " with one chunk a stage")});
   }
   add("offload", std::move(offloads));
   return keys;
@@ -389,14 +449,14 @@ std::vector<std::string> SearchSpace::notes() const {
 }
 
 double SearchSpace::kept_ways(const PlanChoices& partial) const {
-  const std::vector<PlanChoices> kept = recomputes(partial);
-  std::int64_t mixed = 0;  // pairs
-  for (std::size_t i = 0; i + 1 < kept.size(); ++i) {
-    const RecomputeChoice* next = next_kept(kept[i].recompute);
-    mixed += next && *next == kept[i + 1].recompute ? 1 : 0;
-  }
   double ways = 0;
   for (const PlanChoices& scheduled : schedules(partial)) {
+    const std::vector<PlanChoices> kept = recomputes(scheduled);
+    std::int64_t mixed = 0;  // pairs
+    for (std::size_t i = 0; i + 1 < kept.size(); ++i) {
+      const RecomputeChoice* next = next_kept(kept[i].recompute);
+      mixed += next && *next == kept[i + 1].recompute ? 1 : 0;
+    }
     const std::int64_t layers = most_layers(scheduled);
     const std::int64_t mixes = (layers - 1) / layers_at_once(layers);
     ways += static_cast<double>(std::ssize(kept) + mixed * mixes);
@@ -412,13 +472,26 @@ double SearchSpace::size() const {
   // replica must be to find nodes enough.
   const std::int64_t node = setting_.cluster.node_types.front().devices;
   const std::int64_t nodes = setting_.cluster.nodes.front().count;
-  using DividedKey = std::tuple<std::array<std::int64_t, 4>, TensorForm, std::vector<std::int64_t>>;
+  using DividedKey = std::tuple<std::array<std::int64_t, 4>, TensorForm, std::vector<std::int64_t>,
+                                ContextDegrees>;
   std::map<DividedKey, double> divided;
-  // By replicas, those in a node and those that share experts out, and parts of sequences.
-  std::map<std::array<std::int64_t, 4>, double> states;
+  // By replicas, those in a node and those that share experts out, parts of sequences, and, where
+  // any groups share state out, what these must fit into.
+  using StatesKey = std::tuple<std::array<std::int64_t, 8>, TensorForm, ContextDegrees>;
+  std::map<StatesKey, double> states;
+  const auto context_of = [&](const PlanChoices& one) {
+    return wide_ ? context_degrees(one) : ContextDegrees{};
+  };
   const auto count_states = [&](const PlanChoices& one) {
     const std::int64_t inside = one.place.empty() ? 0 : replicas_in_node(one);
-    const std::array key = {one.dp, inside, replicas_sharing_experts(one), one.cp};
+    const std::array<std::int64_t, 8> groups = {one.dp,
+                                                inside,
+                                                replicas_sharing_experts(one),
+                                                one.cp,
+                                                wide_ ? one.tp : 1,
+                                                wide_ ? one.ep : 1,
+                                                wide_ ? expert_tensor_degree(one) : 1};
+    const StatesKey key{groups, one.tensor, context_of(one)};
     const auto [ways, unknown] = states.try_emplace(key);
     if (unknown || target_) ways->second = count(zeros(one));
     return ways->second;
@@ -436,8 +509,8 @@ double SearchSpace::size() const {
       state->second = count(buckets(one));
     }
     const std::int64_t least = device_count(one) / (nodes + 1) + 1;
-    const auto [division, other] =
-        divided.try_emplace({{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node)});
+    const auto [division, other] = divided.try_emplace(
+        {{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node), context_of(one)});
     if (other || target_) {
       division->second = 0;
       for (const PlanChoices& split : splits(one)) {

@@ -68,6 +68,8 @@ class SearchSpace {
 
  private:
   bool is_pinned(std::string_view key) const { return pinned_.contains(std::string(key)); }
+  // Whether values count that are left out where nobody asks for them.
+  bool is_wide(std::string_view key) const { return wide_ || is_pinned(key); }
   // Those that pins and forbids leave of choices that differ in a key. A pinned value counts even
   // where nobody would think of it.
   std::vector<PlanChoices> allowed(std::string_view key, std::vector<PlanChoices> values) const;
@@ -78,11 +80,16 @@ class SearchSpace {
   std::vector<PlanChoices> expert_products(const PlanChoices& divided) const;
   // Every way to share the state out.
   std::vector<PlanChoices> shards(const PlanChoices& state) const;
+  // Whether there is something in every chunk: of others there are no bounds.
+  bool has_chunks(const PlanChoices& partial) const;
+  bool may_have_chunks(const PlanChoices& mesh) const;
   void add_contexts(std::vector<PlanChoices>& meshes, const PlanChoices& mesh) const;
   std::vector<PlanChoices> contexts_of(const PlanChoices& mesh) const;
+  static std::vector<PlanChoices> all_contexts_of(const PlanChoices& mesh);
   std::vector<std::vector<NodeShare>> places_of(const PlanChoices& mesh) const;
   static std::int64_t replicas_in_node(const PlanChoices& placed);
-  bool shares_evenly(const PlanChoices& placed) const;
+  // What is kept by whole layers, that depends on how many a chunk has.
+  void add_whole_layers(std::vector<RecomputeChoice>& recomputes, const PlanChoices& partial) const;
   // What drops least of what drops more; none: nothing does that is searched.
   const RecomputeChoice* next_kept(const RecomputeChoice& recompute) const;
   std::int64_t most_layers(const PlanChoices& partial) const;  // of a chunk
@@ -91,6 +98,7 @@ class SearchSpace {
 
   // Of a device's part of the sequence, where that is cut.
   static constexpr std::int64_t kFewestTokens = 2048;
+  std::int64_t fewest_tokens() const { return wide_ ? 1 : kFewestTokens; }
 
   const BatchChoice batch_;
   const std::optional<TargetSpace> target_;
@@ -100,6 +108,7 @@ class SearchSpace {
   std::map<std::string, std::string> pinned_;  // as typed
   std::set<std::string> forbidden_keys_;
   std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
+  const bool wide_;
   std::int64_t devices_ = 0, layers_ = 0, widest_ = 0, widest_sharing_ = 0, experts_ = 1;
   bool has_host_ = false;
   KeptSets kept_;

@@ -12,9 +12,6 @@
 namespace meshwright {
 namespace {
 
-// Of squares and cubes of tensor devices: larger ones are searched where they are pinned.
-constexpr std::int64_t kMostColumns = 4;
-
 // As many as there are heads to cut, or multiples of them that share heads, squares with as many
 // columns, and cubes.
 std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t sharing,
@@ -23,7 +20,6 @@ std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t shari
   for (std::int64_t t = 2 * widest; t <= std::min(sharing, most); t += widest) degrees.insert(t);
   for (std::int64_t side = 1; side <= std::min(widest, most); ++side) {
     degrees.insert(side);
-    if (side > kMostColumns) continue;
     if (side <= most / side) degrees.insert(side * side);
     if (side <= most / side / side && side * side <= widest) degrees.insert(side * side * side);
   }
@@ -51,11 +47,19 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
                            [](PlanChoices& c, std::int64_t value) { c.pp = value; });
       for (const PlanChoices& mesh : allowed("pp", pp)) {
-        if (device_count(mesh) <= devices_) add_contexts(meshes, mesh);
+        if (device_count(mesh) <= devices_ && may_have_chunks(mesh)) add_contexts(meshes, mesh);
       }
     }
   }
   return meshes;
+}
+
+// Where nothing is pinned, with one chunk a stage.
+bool SearchSpace::may_have_chunks(const PlanChoices& mesh) const {
+  PlanChoices chunks = mesh;
+  const auto given = static_cast<std::int64_t>(base_.layers.size());
+  if (is_pinned("layers")) chunks.virtual_stages = std::max<std::int64_t>(1, given / mesh.pp);
+  return has_chunks(chunks);
 }
 
 // Layers of squares have the steps of squares with that many times the replicas, bit by bit, where
@@ -90,7 +94,7 @@ bool SearchSpace::is_possible(const PlanChoices& tensor) const {
   const std::int64_t side = mesh.axes.back().size;
   if (is_pinned("tp")) return true;
   const std::int64_t heads = one.tensor == TensorForm::ThreeD ? side * side : side;
-  return heads <= widest_ && (line || side <= kMostColumns);
+  return heads <= widest_;
 }
 
 // Parts of the sequence with tokens enough to be worth a device, and the ways to attend to all of
@@ -99,9 +103,9 @@ void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoic
   std::vector<std::int64_t> degrees = {1};
   // With experts only where it is asked for: bounds say nothing of sums of experts that parts of a
   // sequence share out, and searches with it end with gaps of a third.
-  const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_pinned("cp"));
-  for (const std::int64_t cp : divisors(batch_.sequence / 2, devices_ / device_count(mesh))) {
-    if (line && cp > 1 && batch_.sequence / cp >= kFewestTokens) degrees.push_back(cp);
+  const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_wide("cp"));
+  for (const std::int64_t cp : divisors(batch_.sequence, devices_ / device_count(mesh))) {
+    if (line && cp > 1 && batch_.sequence / cp >= fewest_tokens()) degrees.push_back(cp);
   }
   const auto cut = each(mesh, degrees, [](PlanChoices& c, std::int64_t value) { c.cp = value; });
   for (const PlanChoices& one : allowed("cp", cut)) {
@@ -124,6 +128,7 @@ std::vector<PlanChoices> SearchSpace::contexts_of(const PlanChoices& mesh) const
   ways.back().ulysses.reset();
   ways.back().inner_ring.reset();
   if (mesh.cp == 1) return ways;
+  if (wide_) return all_contexts_of(ways.front());
   const auto add = [&](Context context) -> PlanChoices& {
     ways.push_back(ways.front());
     ways.back().context = context;
@@ -134,6 +139,30 @@ std::vector<PlanChoices> SearchSpace::contexts_of(const PlanChoices& mesh) const
   if (inside <= 1 || inside >= mesh.cp || mesh.cp % inside != 0) return ways;
   add(Context::DoubleRing).inner_ring = inside;
   if (mesh.tp * inside <= widest_) add(Context::Ring).ulysses = inside;
+  return ways;
+}
+
+// Some devices share heads out, the others are a ring, rings of rings or bring each other all keys.
+std::vector<PlanChoices> SearchSpace::all_contexts_of(const PlanChoices& mesh) {
+  std::vector<PlanChoices> ways;
+  for (const std::int64_t heads : divisors(mesh.cp, mesh.cp)) {
+    const auto add = [&](Context context) -> PlanChoices& {
+      ways.push_back(mesh);
+      ways.back().context = context;
+      if (heads > 1 && heads < mesh.cp) ways.back().ulysses = heads;
+      return ways.back();
+    };
+    const std::int64_t ring = mesh.cp / heads;
+    if (ring == 1) {
+      add(Context::Ulysses);
+      continue;
+    }
+    add(Context::Ring);
+    add(Context::RingSelfAttention);
+    for (const std::int64_t inner : divisors(ring, ring - 1)) {
+      if (inner > 1) add(Context::DoubleRing).inner_ring = inner;
+    }
+  }
   return ways;
 }
 
@@ -220,18 +249,21 @@ std::vector<PlanChoices> SearchSpace::places(const PlanChoices& partial) const {
   std::erase_if(all, [&](const PlanChoices& placed) {
     Reasons problems;
     check_place(problems, placed, setting_.cluster);
-    return !problems.empty() || !shares_evenly(placed);  // pinned
+    return !problems.empty();  // pinned
   });
   return all;
 }
 
-// Devices of tp share each expert's products out; or none of them does: then they have tokens and
-// experts of their own.
+// Devices of tp share each expert's products out; or none of them does, or as many as divide them:
+// then the others have tokens and experts of their own.
 std::vector<PlanChoices> SearchSpace::expert_products(const PlanChoices& divided) const {
   std::vector<PlanChoices> all = {divided};
-  if (experts_ % divided.tp != 0 || divided.tp == 1 || !divided.sequence_parallel) return all;
-  all.push_back(divided);
-  all.back().etp = 1;
+  if (experts_ == 1 || divided.tp == 1 || !divided.sequence_parallel) return all;
+  for (const std::int64_t etp : divisors(divided.tp, divided.tp - 1)) {
+    if (!wide_ && (etp > 1 || experts_ % divided.tp != 0)) continue;
+    all.push_back(divided);
+    all.back().etp = etp;
+  }
   return all;
 }
 
@@ -243,8 +275,8 @@ std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& divided) const
   auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
   if (is_pinned("ep")) return allowed("ep", degrees);
   std::erase_if(degrees, [&](const PlanChoices& one) {
-    if (one.etp == 1 && one.ep % one.tp != 0 && !is_pinned("etp")) return true;
-    return one.ep > 1 && nesting_problem(one, setting_.model).has_value();
+    if (one.etp == 1 && one.ep % one.tp != 0 && !is_wide("etp")) return true;
+    return (one.ep > 1 || one.etp) && nesting_problem(one, setting_.model).has_value();
   });
   return allowed("ep", degrees);
 }
@@ -253,13 +285,6 @@ std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& divided) const
 std::int64_t SearchSpace::replicas_in_node(const PlanChoices& placed) {
   const auto inside = std::ranges::find(placed.place, "dp", &NodeShare::axis);
   return inside == placed.place.end() ? 1 : inside->count;
-}
-
-// Groups of devices that share experts out lie in a node, or have a node's replicas in them.
-bool SearchSpace::shares_evenly(const PlanChoices& placed) const {
-  if (placed.ep == 1 || is_pinned("ep")) return true;
-  const std::int64_t share = replicas_in_node(placed), sharing = replicas_sharing_experts(placed);
-  return share % sharing == 0 || sharing % share == 0;
 }
 
 }  // namespace meshwright

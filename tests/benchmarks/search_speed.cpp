@@ -1,15 +1,18 @@
 // What a search costs: CPU seconds of one thread, peak memory, and how far it comes.
 //
-//   search_speed [MODEL CLUSTER BATCH SEQUENCE [SOFTWARE [GAP [KEY VALUE]...]]]
+//   search_speed [MODEL CLUSTER BATCH SEQUENCE [SOFTWARE [GAP [wide] [KEY VALUE]...]]]
 //   search_speed growth
 //
-// KEY VALUE pin a choice. `growth`: one line for each number of devices, with two samples for each,
-// and of layers.
+// `wide`: as with `plan --wide`. KEY VALUE pin a choice. `growth`: one line for each number of
+// devices, with two samples for each, and of layers.
 //
-// Without arguments: the cases that docs/search.md names, each with the software that such devices
-// are used with and with none. Prints one line for each.
+// Without arguments: the cases that docs/search.md names, dense models with the software that such
+// devices are used with and with our own. Each is asked in a process of its own, so that its memory
+// is what that search takes.
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +36,7 @@ struct Case {
   std::string software;
   double gap = 0.01;
   std::vector<meshwright::KeyValue> pins = {};
+  bool wide = false;
 };
 
 double cpu_seconds() {
@@ -57,6 +61,7 @@ SearchQuestion question_of(const Case& one, const Bench& bench) {
                           .defaults = choices_of(bench.setting.defaults, precision)};
   question.gap = one.gap;
   question.pins = one.pins;
+  question.wide = one.wide;
   return question;
 }
 
@@ -85,6 +90,21 @@ void run(const Case& one) {
   for (const Candidate& open : result.open) {
     fmt::print("    open: {:.4f} s {}\n", open.bound.value(),
                to_text(open.choices, question.defaults));
+  }
+}
+
+// In a process of its own.
+void run_apart(const Case& one) {
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    run(one);
+    std::fflush(stdout);
+    ::_exit(0);
+  }
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) {
+    fmt::print("{} on {} as {}: failed\n", one.model, one.cluster, one.software);
   }
 }
 
@@ -142,14 +162,20 @@ int main(int argc, char** argv) {
     Case one{argv[1], argv[2], std::atoll(argv[3]), std::atoll(argv[4]), "megatron-core"};
     if (argc > 5) one.software = argv[5];
     if (argc > 6) one.gap = std::atof(argv[6]);
-    for (int i = 7; i + 1 < argc; i += 2) one.pins.push_back({argv[i], argv[i + 1]});
+    int next = 7;
+    one.wide = argc > next && std::string_view(argv[next]) == "wide";
+    if (one.wide) ++next;
+    for (; next + 1 < argc; next += 2) one.pins.push_back({argv[next], argv[next + 1]});
     run(one);
     return 0;
   }
-  for (const char* software : {"megatron-core", "none"}) {
-    run({"gpt3-175b", "a100-80:512x8", 1536, 2048, software});
-    run({"gpt3-175b", "h100:512x8", 1536, 2048, software});
-    run({"llama3-405b", "h100:2048x8", 2048, 8192, software});
-    run({"llama2-70b", "a100-80:9x8", 576, 4096, software});
+  for (const char* software : {"megatron-core", "meshwright"}) {
+    run_apart({"gpt3-175b", "a100-80:512x8", 1536, 2048, software});
+    run_apart({"gpt3-175b", "h100:512x8", 1536, 2048, software});
+    run_apart({"llama3-405b", "h100:2048x8", 2048, 8192, software});
+    run_apart({"llama2-70b", "a100-80:9x8", 576, 4096, software});
   }
+  run_apart({"mixtral-8x22b", "h100:16x8", 256, 4096, "megatron-core", 0.02});
+  run_apart({"deepseek-v3", "h800:256x8", 15'360, 4096, "megatron-core", 0.02});
+  run_apart({"llama3.1-405b", "h100:1024x8", 64, 131'072, "megatron-core", 0.02});
 }

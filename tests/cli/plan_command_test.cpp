@@ -129,6 +129,25 @@ TEST_CASE("pins and forbids are kept, and never make a plan faster") {
   CHECK(step_of(forbidden[0]) >= best);
 }
 
+TEST_CASE("a wide search also has what others leave out, says so, and is no worse") {
+  const std::string task = kTask + "--gap 0 --pin microbatch=2,bucket='25 MiB' --forbid offload ";
+  const json usual = planned(task), wide = planned(task + "--wide");
+  CHECK(usual.at("wide") == false);
+  CHECK(wide.at("wide") == true);
+  CHECK(wide.at("space_size") > usual.at("space_size"));
+  const auto has = [](const json& document, const char* key, const char* value) {
+    return document.at("space").at(key).dump().find(value) != std::string::npos;
+  };
+  CHECK(has(wide, "context", "rsa"));
+  CHECK_FALSE(has(usual, "context", "rsa"));
+  CHECK(has(wide, "recompute", "products"));
+  CHECK(step_of(wide.at("plans")[0]) <= step_of(usual.at("plans")[0]));
+  CHECK_THAT(run_program("plan " + task + "--wide").out, Contains("--wide"));
+  // All parts of this sequence are of fewer tokens than are worth a device.
+  const json cut = planned(kTask + "--wide --pin cp=2,context=rsa,dp=1,tp=1 --forbid offload");
+  CHECK_THAT(cut.at("plans")[0].at("choices").get<std::string>(), Contains("context=rsa"));
+}
+
 TEST_CASE("less memory is never faster, and what fits has five percent to spare") {
   const double all = step_of(planned(kLarge).at("plans")[0]);
   const json tight = planned(kLarge + "--max-memory '60 GiB'");
@@ -267,6 +286,11 @@ TEST_CASE("what cannot be asked is refused in words") {
   check_refused(
       " --model gpt2 --cluster h100:2x8 --global-batch 12 --seq 64 --pin dp=12,place=dp:3", 2,
       "place=dp:3: 4 nodes with 3 devices each, but the cluster has 2");
+  const std::string cut = " --model gpt2 --cluster h100:2x8 --global-batch 16 --seq 64 ";
+  check_refused(cut + "--pin pp=16", 2, "pp=16: the model has 12 repeated blocks to cut at");
+  check_refused(cut + "--pin pp=2,layers=3+3", 2, "layers=3+3: the model has 12");
+  check_refused(kTask + "--wide --pin summa=true,tensor=2d", 2,
+                "pin summa=true: it can be simulated, but is not searched");
   check_refused(kTask + "--pin tp", 2, "--pin tp: expected a key with a value such as tp=8");
   check_refused(kTask + "--pin tp=two", 2, "tp: expected a whole number");
   check_refused(kTask + "--pin horse=2", 2, "--pin horse=2: unknown key \"horse\"");

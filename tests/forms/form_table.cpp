@@ -61,7 +61,8 @@ bool among_meshes(const SearchSpace& space, const SearchedKey& key, const PlanCh
   return std::ranges::any_of(space.meshes(), [&](const PlanChoices& mesh) {
     if (is_same(key, mesh, wanted) && mesh.cp >= std::min<std::int64_t>(wanted.cp, 2)) return true;
     const auto sizes = space.microbatches(mesh);
-    if (sizes.empty() || (key.name != "ep" && key.name != "sequence_parallel")) return false;
+    const bool shares = key.name == "ep" || key.name == "etp" || key.name == "sequence_parallel";
+    if (sizes.empty() || !shares) return false;
     return std::ranges::any_of(space.splits(sizes.front()), [&](const PlanChoices& split) {
       return std::ranges::any_of(space.sharings(split), [&](const PlanChoices& one) {
         return is_same(key, one, wanted) && !space.places(one).empty();
@@ -91,7 +92,12 @@ bool in_space(const SearchSpace& space, const SearchedKey& key, const PlanChoice
 std::string searched_of(const Form& form, const FormQuestion& asked) {
   const PlanChoices wanted = parse_plan_choices(form.choices, asked.question.defaults);
   const SearchedKey* const key = find_key(last_key(form));
-  if (key && in_space(SearchSpace(asked.question, asked.bench.setting), *key, wanted)) return "yes";
+  SearchQuestion wide = asked.question;
+  wide.wide = true;
+  for (const auto& [question, answer] : {std::pair(&asked.question, "yes"), {&wide, "wide"}}) {
+    const SearchSpace space(*question, asked.bench.setting);
+    if (key && in_space(space, *key, wanted)) return answer;
+  }
   SearchQuestion pinned = asked.question;
   for (const auto& [name, value] : keys_of(form.choices)) pinned.pins.push_back({name, value});
   try {

@@ -82,18 +82,7 @@ SmallCase draw_case(RandomChoices& random) {
   return one;
 }
 
-// Pins until few enough plans are left to simulate them all.
-SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const Setting& setting) {
-  SearchQuestion question{
-      .batch = {one.batch, one.sequence, usual_precision_of(setting.cluster)},
-      .defaults = choices_of(setting.defaults, usual_precision_of(setting.cluster))};
-  question.gap = 0;
-  question.most_simulated = 100'000;
-  question.top = 3;
-  if (random.yes(0.7)) {
-    question.max_memory =
-        memory_about_a_plan(random, question, setting, {0.4, 0.6, 0.75, 0.9, 1.0});
-  }
+std::vector<KeyValue> draw_pins(RandomChoices& random) {
   std::vector<KeyValue> pins = {{"bucket", random.one_of<std::string>({"25 MiB", "400 MiB"})},
                                 {"offload", "none"},
                                 {"zero", random.one_of<std::string>({"0", "1", "2", "3"})},
@@ -104,7 +93,52 @@ SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const 
   if (random.yes()) {
     pins.push_back({"recompute", random.one_of<std::string>({"none", "full"})});
   }
-  while (all_plans(question, setting).size() > 300 && !pins.empty()) {
+  return pins;
+}
+
+// Of what makes a wide space wide most is left open more often than not.
+std::vector<KeyValue> draw_wide_pins(RandomChoices& random, std::int64_t devices) {
+  std::vector<KeyValue> pins = {
+      {"bucket", random.one_of<std::string>({"25 MiB", "400 MiB"})},
+      {"offload", random.one_of<std::string>({"none", "optimizer", "activations"})},
+      {"zero", random.one_of<std::string>({"0", "1", "2", "3"})},
+      {"microbatch", random.one_of<std::string>({"1", "2", "4"})},
+      {"schedule", random.one_of<std::string>({"1f1b", "gpipe", "interleaved"})},
+      {"recompute", random.one_of<std::string>({"none", "full", "selective", "first:1"})}};
+  for (const char* key : {"tp", "cp", "pp", "dp"}) {
+    const auto degree = random.one_of<std::int64_t>({1, 2, 2, 4});
+    if (degree > devices) continue;
+    pins.push_back({key, std::to_string(degree)});
+    devices /= degree;
+  }
+  return pins;
+}
+
+// Whether all plans are too many to simulate them; those of large spaces are not even counted.
+bool is_large(const SearchQuestion& question, const Setting& setting) {
+  constexpr std::size_t kMost = 300;
+  constexpr double kUncounted = 4000;
+  if (question.wide && SearchSpace(question, setting).size() > kUncounted) return true;
+  return all_plans(question, setting).size() > kMost;
+}
+
+// Pins until few enough plans are left to simulate them all.
+SearchQuestion draw_question(RandomChoices& random, const SmallCase& one, const Setting& setting,
+                             bool wide) {
+  SearchQuestion question{
+      .batch = {one.batch, one.sequence, usual_precision_of(setting.cluster)},
+      .defaults = choices_of(setting.defaults, usual_precision_of(setting.cluster))};
+  question.gap = 0;
+  question.most_simulated = 100'000;
+  question.top = 3;
+  question.wide = wide;
+  if (random.yes(0.7)) {
+    question.max_memory =
+        memory_about_a_plan(random, question, setting, {0.4, 0.6, 0.75, 0.9, 1.0});
+  }
+  std::vector<KeyValue> pins =
+      wide ? draw_wide_pins(random, device_count(setting.cluster)) : draw_pins(random);
+  while (is_large(question, setting) && !pins.empty()) {
     const std::size_t next = random.one_of<std::size_t>([&] {
       std::vector<std::size_t> indices(pins.size());
       for (std::size_t i = 0; i < pins.size(); ++i) indices[i] = i;
@@ -130,40 +164,67 @@ std::optional<Seconds> best_of_all(const SearchQuestion& question, const Setting
   return best;
 }
 
+// What the space has besides is no worse than what it has by default.
+void check_no_worse_than_default(const SearchResult& wide, SearchQuestion question,
+                                 const Setting& setting) {
+  question.wide = false;
+  const SearchResult plain = search(question, setting);
+  if (plain.plans.empty()) return;
+  REQUIRE(!wide.plans.empty());
+  CHECK(wide.plans.front().report.step <= plain.plans.front().report.step);
+  CHECK(wide.bound <= plain.plans.front().report.step);
+}
+
+// Whether a plan was found, and is the best of all.
+bool check_against_all(std::uint32_t seed, bool wide) {
+  RandomChoices random(seed);
+  const SmallCase one = draw_case(random);
+  const Bench bench(one.model, one.cluster, one.software);
+  const Model few = with_layers(bench.model, one.layers);
+  const Setting setting = make_setting(few, bench.cluster, bench.software, shipped_fits());
+  const SearchQuestion question = draw_question(random, one, setting, wide);
+  std::string pins;
+  for (const KeyValue& pin : question.pins) pins += " " + pin.key + "=" + *pin.value;
+  INFO(fmt::format("seed {}{}: {} with {} layers on {} as {}, batch {} x {}, pins{}", seed,
+                   wide ? ", wide" : "", one.model, one.layers, one.cluster, one.software,
+                   one.batch, one.sequence, pins));
+  const std::optional<Seconds> best = best_of_all(question, setting);
+  const SearchResult result = search(question, setting);
+  REQUIRE(result.complete);
+  REQUIRE(best.has_value() == !result.plans.empty());
+  if (!best) {
+    // Pins may contradict each other.
+    CHECK((result.nearest.has_value() || (wide && !result.problems.empty())));
+    return false;
+  }
+  CHECK(result.plans.front().report.step == *best);
+  CHECK(result.gap == 0);
+  CHECK(result.bound == *best);
+  if (wide) check_no_worse_than_default(result, question, setting);
+  return true;
+}
+
+// Seeds one after the other, or the one that is asked for.
+void check_seeds(int usual, int full, bool wide) {
+  const char* given = std::getenv("MESHWRIGHT_SEARCH_SEED");
+  const auto first = static_cast<std::uint32_t>(given ? std::atoi(given) : 1);
+  const auto count = static_cast<std::uint32_t>(
+      number_from("MESHWRIGHT_SEARCH_CASES", given ? 1 : cases(usual, full)));
+  int found = 0;
+  for (std::uint32_t seed = first; seed < first + count; ++seed) {
+    found += check_against_all(seed, wide) ? 1 : 0;
+  }
+  CHECK((found > 0 || count == 1));
+}
+
 }  // namespace
 
 TEST_CASE("a search without a gap finds what simulating every plan finds") {
-  const char* given = std::getenv("MESHWRIGHT_SEARCH_SEED");
-  const auto first = static_cast<std::uint32_t>(given ? std::atoi(given) : 1);
-  const auto count =
-      static_cast<std::uint32_t>(given ? 1 : number_from("MESHWRIGHT_SEARCH_CASES", cases(6, 250)));
-  int found = 0;
-  for (std::uint32_t seed = first; seed < first + count; ++seed) {
-    RandomChoices random(seed);
-    const SmallCase one = draw_case(random);
-    const Bench bench(one.model, one.cluster, one.software);
-    const Model few = with_layers(bench.model, one.layers);
-    const Setting setting = make_setting(few, bench.cluster, bench.software, shipped_fits());
-    const SearchQuestion question = draw_question(random, one, setting);
-    std::string pins;
-    for (const KeyValue& pin : question.pins) pins += " " + pin.key + "=" + *pin.value;
-    INFO(fmt::format("seed {}: {} with {} layers on {} as {}, batch {} x {}, pins{}", seed,
-                     one.model, one.layers, one.cluster, one.software, one.batch, one.sequence,
-                     pins));
-    const std::optional<Seconds> best = best_of_all(question, setting);
-    const SearchResult result = search(question, setting);
-    REQUIRE(result.complete);
-    REQUIRE(best.has_value() == !result.plans.empty());
-    if (!best) {
-      CHECK(result.nearest.has_value());
-      continue;
-    }
-    ++found;
-    CHECK(result.plans.front().report.step == *best);
-    CHECK(result.gap == 0);
-    CHECK(result.bound == *best);
-  }
-  CHECK(found > 0);
+  check_seeds(6, 250, false);
+}
+
+TEST_CASE("a search of a wide space without a gap finds what simulating every plan finds") {
+  check_seeds(6, 250, true);
 }
 
 // A question of a size that people ask.
