@@ -31,7 +31,10 @@ TriedPlan try_plan(const PlanChoices& choices, std::size_t fullest_stage, Bytes 
   for (const Program& program : represented->programs) {
     tasks += static_cast<std::int64_t>(program.tasks.size());
   }
-  Report report = play(*represented, plan, setting).report;
+  // Large programs hold a lot over time.
+  Setting peaks = setting;
+  peaks.engine.memory = MemoryDetail::Peak;
+  Report report = play(*represented, plan, peaks).report;
   return SimulatedPlan{std::get<Plan>(std::move(made)), std::move(report), tasks};
 }
 

@@ -4,6 +4,9 @@
 
 namespace meshwright {
 
+// What a timeline says about memory: nothing, when it is fullest, or all of it.
+enum class MemoryDetail { None, Peak, OverTime };
+
 // What the engine adds to the prices of tasks alone. The default adds nothing.
 struct EngineOptions {
   // Transfers under way at once share the links they cross, max-min fairly.
@@ -19,7 +22,7 @@ struct EngineOptions {
   // Play the step twice, and take what the second one adds: what one step leaves running beside the
   // next is then counted once.
   bool repeat = false;
-  bool memory = true;  // false: the timeline says nothing about memory
+  MemoryDetail memory = MemoryDetail::OverTime;
   friend bool operator==(const EngineOptions&, const EngineOptions&) = default;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "simulator/engine/sort_runs.h"
 
@@ -89,10 +90,10 @@ class LaneChanges {
   std::vector<Entry> entries_;
 };
 
-}  // namespace
-
-std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans,
-                                     Seconds step, Space space) {
+// Shows every sample to `see`, in the order of time.
+template <class See>
+void sample_memory(const Program& program, std::span<const TaskSpan> spans, Seconds step,
+                   Space space, const See& see) {
   assert(spans.size() == program.tasks.size());
   ComponentBytes held{};
   LaneChanges found(program);
@@ -118,22 +119,39 @@ std::vector<MemorySample> memory_use(const Program& program, std::span<const Tas
   }
   std::vector<Change> changes = found.list();
   sort_runs(changes, [](const Change& change) { return change.time; });
-  std::vector<MemorySample> samples = {{Seconds(0), held}};
+  MemorySample sample{Seconds(0), held};
   for (const Change& change : changes) {
-    held[change.component] += Bytes(change.bytes);
-    if (samples.back().time != change.time) samples.push_back({change.time, held});
-    samples.back().bytes = held;
+    if (sample.time != change.time) {
+      see(sample);
+      sample.time = change.time;
+    }
+    sample.bytes[change.component] += Bytes(change.bytes);
   }
+  see(sample);
+}
+
+}  // namespace
+
+std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans,
+                                     Seconds step, Space space) {
+  std::vector<MemorySample> samples;
+  sample_memory(program, spans, step, space,
+                [&](const MemorySample& sample) { samples.push_back(sample); });
   return samples;
 }
 
+MemorySample fullest_moment(const Program& program, std::span<const TaskSpan> spans, Seconds step,
+                            Space space) {
+  std::optional<MemorySample> fullest;
+  sample_memory(program, spans, step, space, [&](const MemorySample& sample) {
+    if (!fullest || total(sample.bytes) > total(fullest->bytes)) fullest = sample;
+  });
+  return *fullest;
+}
+
 Bytes host_peak(const Program& program, std::span<const TaskSpan> spans, Seconds step) {
-  Bytes peak;
-  if (program.copies.empty()) return peak;
-  for (const MemorySample& sample : memory_use(program, spans, step, Space::Host)) {
-    peak = std::max(peak, total(sample.bytes));
-  }
-  return peak;
+  if (program.copies.empty()) return {};
+  return total(fullest_moment(program, spans, step, Space::Host).bytes);
 }
 
 }  // namespace meshwright

@@ -18,6 +18,10 @@ namespace meshwright {
 std::vector<MemorySample> memory_use(const Program& program, std::span<const TaskSpan> spans,
                                      Seconds step, Space space = Space::Device);
 
+// The first of these samples with the most.
+MemorySample fullest_moment(const Program& program, std::span<const TaskSpan> spans, Seconds step,
+                            Space space = Space::Device);
+
 // The most that the device has on its host at once.
 Bytes host_peak(const Program& program, std::span<const TaskSpan> spans, Seconds step);
 

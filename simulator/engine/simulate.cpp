@@ -105,10 +105,12 @@ Timeline simulate(const Scene& scene, const CostModel& costs, const EngineOption
     if (options.dispatch > Seconds(0)) {
       device.launches = launches_of(score, played, p, options.dispatch, origin);
     }
-    if (options.memory) {
-      device.memory = memory_use(scene.programs[p], device.tasks, timeline.step);
-      device.host_peak = host_peak(scene.programs[p], device.tasks, timeline.step);
-    }
+    if (options.memory == MemoryDetail::None) continue;
+    device.memory =
+        options.memory == MemoryDetail::OverTime
+            ? memory_use(scene.programs[p], device.tasks, timeline.step)
+            : std::vector{fullest_moment(scene.programs[p], device.tasks, timeline.step)};
+    device.host_peak = host_peak(scene.programs[p], device.tasks, timeline.step);
   }
   return timeline;
 }

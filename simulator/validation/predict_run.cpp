@@ -38,7 +38,7 @@ Seconds all_rounds(const LoweredRun& lowered, Seconds few, Seconds more) {
 
 Seconds played_step(const LoweredPlan& lowered, const Setting& setting) {
   EngineOptions options = setting.engine;
-  options.memory = false;
+  options.memory = MemoryDetail::None;
   return simulate(lowered.represented.scene, *setting.costs, options).step;
 }
 

@@ -89,7 +89,7 @@ void print_engine() {
              programs.size(), tasks);
   print_rate("lower", tasks, seconds([&] { lower_all(prepared.model, prepared.plan); }));
   const Scene scene = scene_of(programs, prepared.cluster);
-  const EngineOptions alone{.memory = false};
+  const EngineOptions alone{.memory = MemoryDetail::None};
   print_rate("simulate, times alone", tasks, seconds([&] { simulate(scene, costs, alone); }));
   const EngineOptions alone_memory;
   print_rate("simulate, times and memory", tasks,
