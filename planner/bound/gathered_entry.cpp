@@ -19,6 +19,8 @@ StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
     : SteppedEntry(play, number, item, play.at_once_),
       buckets_((*play.buckets_)[play.work_.kind_of(static_cast<std::size_t>(item.chunk))]),
       prices_(play.prices_of(number, static_cast<std::size_t>(item.chunk))),
+      begins_step_(play.begins_step(number, item)),
+      begin_(stage_.state[kCompute]),
       back_(item.forward ? 0 : 1),
       used_(prices_.used[back_]),
       sum_of_earlier_(stage_.not_added != kNever) {}
@@ -61,7 +63,9 @@ double StagePlay::GatheredEntry::transfer(std::size_t bucket, double ready,
 void StagePlay::GatheredEntry::gather_next(double came) {
   if (gathered_.size() == used_.size()) return;
   const std::size_t next = used_[gathered_.size()];
-  gathered_.push_back(transfer(next, came, prices_.buckets[next].gather));
+  const bool stands_first = begins_step_ && came <= begin_;
+  const double ready = stands_first ? play_.updated_s(buckets_, next) : came;
+  gathered_.push_back(transfer(next, std::min(ready, came), prices_.buckets[next].gather));
 }
 
 // When those are there that a step is the first to use.

@@ -178,7 +178,7 @@ class StagePlay {
   void order_uses(ChunkPrices& prices, std::size_t kind) const;
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
   double after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
-                     const LaneTimes& state) const;
+                     double from) const;
   void wait_for_weights(std::size_t number, const PipelineItem& item);
   void send(std::size_t number, const PipelineItem& item);
   double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);
@@ -201,6 +201,7 @@ class StagePlay {
   double copy_lane_s(std::size_t number);
   double state_copy_s(std::size_t number);
   void add_updates();
+  double updated_s(const std::vector<BoundBucket>& buckets, std::size_t number);
   void add_replicas();
   double gathers_s(const Stage& stage) const;
   // What the lanes have to do in a step, in the stage whose have most to.
@@ -241,6 +242,12 @@ class StagePlay {
   }
   // Every entry of the order gathers its weights.
   bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && repeats_ > 1; }
+  // A stage's first entry where steps repeat: what it gathers before its first kernel may come
+  // while the device still updates, since weights are updated bucket by bucket.
+  bool begins_step(std::size_t stage, const PipelineItem& item) const {
+    return setting_.engine.repeat && item.forward && item.microbatch == 0 &&
+           static_cast<std::size_t>(item.chunk) == stage;
+  }
   // Before an entry computes anything: a chunk's first layer starts its forward, and its last one
   // its backward.
   bool gathers_first(const ChunkWork& chunk, bool forward) const {

@@ -165,6 +165,25 @@ void StagePlay::add_updates() {
   }
 }
 
+// When one of a chunk that begins a step is, after the norm: buckets are updated in the order in
+// which the forward uses them. Which of those goes first that a kernel uses together is not looked
+// at.
+double StagePlay::updated_s(const std::vector<BoundBucket>& buckets, std::size_t number) {
+  const ChunkPlace first = *buckets[number].uses[0];
+  double seconds = 0;
+  std::int64_t elements = 0;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const auto& use = buckets[b].uses[0];
+    const bool before = use && !is_passed(first, use->repetition, use->at.step);
+    if (b != number && !before) continue;
+    const std::int64_t own = owned(buckets[b].elements, buckets[b].routed);
+    seconds += bounds_.state_price(KernelKind::AdamW, choices_, own);
+    elements += own;
+  }
+  if (!choices_.offload_optimizer) return seconds;
+  return std::max(seconds, copy_s(optimizer_bytes(element_plan_, elements)));
+}
+
 // Of all weights, after their update.
 double StagePlay::gathers_s(const Stage& stage) const {
   std::array<double, 2> lanes = {};
@@ -268,10 +287,12 @@ double StagePlay::entry_lanes_s(const ChunkPrices& prices, bool forward) const {
 // From one norm to the next a device computes, one after the other, and waits for what its kernels
 // wait for. Of the time y that it waits and the time C that replicas transfer, kernels are slowed
 // for C - y at least, so that all takes kernels + y + loss (C - y): no less for longer waits. Or
-// entries take what their lanes do.
+// entries take what their lanes do. What the entry gathers that begins a step may come while the
+// device still updates.
 double StagePlay::slowed_s(std::size_t number, double norm) {
   const Stage& stage = stages_[number];
   double entries = 0, waits = 0, lanes = 0;
+  double less_waits = 0, less_lanes = 0;  // of the entry that begins a step
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
     const ChunkWork& chunk = work_.chunk(c);
     const ChunkPrices& prices = prices_of(number, c);
@@ -281,14 +302,20 @@ double StagePlay::slowed_s(std::size_t number, double norm) {
       const double entry = advance.from(kCompute, kCompute) + first;
       entries += entry;
       waits += first + (forward ? chunk.forward_transfer_s : chunk.backward_transfer_s);
-      lanes += std::max(entry, entry_lanes_s(prices, forward));
+      const double gathered = entry_lanes_s(prices, forward);
+      lanes += std::max(entry, gathered);
+      if (!setting_.engine.repeat || !forward || c != number) continue;
+      less_waits = first;
+      less_lanes =
+          std::max(entry, gathered) - std::max(entry - first, gathered - stage.all_updated);
     }
   }
   const auto microbatches = static_cast<double>(microbatches_);
   const double waited = microbatches * waits + stage.all_updated - stage.update_s + norm;
   const double slowed = std::max(0.0, stage.replicas.busier() - waited) * stage.loss;
-  return std::max(microbatches * entries + slowed, microbatches * lanes) + stage.all_updated +
-         largest_s(number) + norm;
+  const double longest =
+      std::max(microbatches * entries - less_waits + slowed, microbatches * lanes - less_lanes);
+  return longest + stage.all_updated + largest_s(number) + norm;
 }
 
 // What all transfers of a device take of its ways out in a step.
