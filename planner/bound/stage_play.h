@@ -284,6 +284,7 @@ class StagePlay {
   const std::vector<std::vector<BoundBucket>>* buckets_ = nullptr;  // by kind of chunk
   std::vector<ChunkPrices> chunk_prices_;  // by stage if they differ, then by kind
   std::map<Bytes, double> copies_;         // seconds, as far as known
+  std::optional<double> least_part_;       // of what a device computes, if it was asked for
   double copy_rate_ = 0;                   // seconds for a byte
   std::vector<Stage> stages_;
   std::vector<double> messages_;  // when each can be taken, by direction, chunk and micro-batch

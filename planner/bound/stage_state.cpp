@@ -181,7 +181,8 @@ double StagePlay::updated_s(const std::vector<BoundBucket>& buckets, std::size_t
     elements += own;
   }
   if (!choices_.offload_optimizer) return seconds;
-  return std::max(seconds, copy_s(optimizer_bytes(element_plan_, elements)));
+  const Bytes state = optimizer_bytes(element_plan_, elements);
+  return std::max(seconds, bounds_.copy_price(choices_, state, Bytes()));
 }
 
 // Of all weights, after their update.
@@ -362,11 +363,13 @@ double StagePlay::copies_s() {
   return most;
 }
 
-// To the host, or back.
+// Of activations, to the host or back.
 double StagePlay::copy_s(Bytes bytes) {
   const auto [entry, added] = copies_.try_emplace(bytes);
-  if (added) entry->second = bounds_.copy_price(choices_, bytes);
-  return entry->second;
+  if (!added || bytes <= Bytes()) return entry->second;
+  if (!least_part_) least_part_ = bounds_.least_part_copied(choices_);
+  const Bytes others(static_cast<std::int64_t>(static_cast<double>(bytes.value()) * *least_part_));
+  return entry->second = bounds_.copy_price(choices_, bytes, others);
 }
 
 // What goes to the host for the backward, and comes back; the last layer's may stay.
@@ -382,7 +385,11 @@ double StagePlay::copy_lane_s(std::size_t number) {
 // Moments and master weights, one way.
 double StagePlay::state_copy_s(std::size_t number) {
   if (!choices_.offload_optimizer) return 0;
-  return copy_s(optimizer_bytes(element_plan_, owned(work_.stage(number))));
+  const StageHolds& stage = work_.stage(number);
+  const std::int64_t least =
+      owned(stage.least - stage.least_routed) + owned(stage.least_routed, true);
+  return bounds_.copy_price(choices_, optimizer_bytes(element_plan_, owned(stage)),
+                            optimizer_bytes(element_plan_, least));
 }
 
 }  // namespace meshwright
