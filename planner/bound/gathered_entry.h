@@ -38,7 +38,6 @@ class StagePlay::GatheredEntry : StagePlay::SteppedEntry {
   void complete_gradients(std::uint16_t step, double ended, double& came, const BlockBound& block,
                           const LaneTimes& before);
   void sum(const Complete& complete, double& came);
-  void add_summed(double& came);
 
   const std::vector<BoundBucket>& buckets_;
   const ChunkPrices& prices_;
@@ -50,7 +49,6 @@ class StagePlay::GatheredEntry : StagePlay::SteppedEntry {
   std::size_t completes_ = 0;
   std::vector<double> gathered_;   // when they are there
   std::vector<Complete> waiting_;  // for the end of the entry
-  bool sum_of_earlier_;            // an earlier entry's last sum is not added yet
 };
 
 }  // namespace meshwright

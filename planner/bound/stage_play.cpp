@@ -121,6 +121,8 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   }
   stage.done_s += item.forward ? chunk.forward_s : chunk.backward_s;
   if (gathers_again() && !any_state_) raise(stage.state, after_gathers(number, item, before));
+  // A forward ends with what the backward before it has summed last.
+  if (item.forward && stage.not_added != kNever) stage.add_summed(stage.state[kCompute]);
   if (gathers_once() && !any_state_ && item.forward && item.microbatch == 0) {
     wait_for_weights(number, item);
   }

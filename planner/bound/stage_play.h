@@ -59,6 +59,7 @@ class StagePlay {
   // some replicas share state out, they sum, and then those that have the same share sum it.
   struct BucketPrice {
     TransferLoad sum = {}, gather = {}, shares = {};
+    double add_s = 0;  // of adding what is summed to the own part
   };
   // What the lanes between replicas have to do in a step, and what it takes of ways out.
   struct ReplicaLoad {
@@ -143,6 +144,7 @@ class StagePlay {
     std::size_t last_lane = 0;                   // of the latest sum
     double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
     double not_added = kNever;  // when the last sum is there, if it is not added yet
+    double add_s = 0;           // of the kernel that adds the last sum, if it has not
     Summing summing = {};
     UnderWay under_way = {};
     PipelineItem forward;            // the last one
@@ -157,6 +159,16 @@ class StagePlay {
     std::optional<Bytes> room;
     double done_s = 0;                              // of kernels
     std::optional<double> backward, last_backward;  // when the first begins
+
+    // Of the second micro-batch on: the first one's is set, which takes less.
+    void add_later(const BucketPrice& price, const PipelineItem& item) {
+      add_s = item.microbatch > 0 ? price.add_s : 0;
+    }
+    void add_summed(double& came) {
+      came = std::max(came, not_added) + add_s;
+      not_added = kNever;
+      add_s = 0;
+    }
   };
 
   void prepare();

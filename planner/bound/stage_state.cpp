@@ -42,6 +42,9 @@ StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elem
   BucketPrice bucket{price(TransferKind::ReduceScatter, gradient, own),
                      price(TransferKind::AllGather, BufferElement::Real, own)};
   if (two_steps) bucket.shares = price(TransferKind::AllReduce, gradient, Repeating::Shares);
+  if (choices_.zero >= 2) {
+    bucket.add_s = bounds_.state_price(KernelKind::Sum, choices_, whole / owners(routed));
+  }
   return bucket;
 }
 
@@ -117,8 +120,8 @@ void StagePlay::add_tied() {
 // When all gradients of a stage are summed and all its kernels are done.
 double StagePlay::end_of_stage(const Stage& stage) const {
   std::array<double, 2> lanes = {kNever, kNever};
-  double end = std::max(stage.state[kCompute], stage.gathers_until[0]), left = 0;
-  end = std::max(end, stage.gathers_until[1]);
+  double end = std::max(stage.state[kCompute], stage.not_added) + stage.add_s, left = 0;
+  end = std::max({end, stage.gathers_until[0], stage.gathers_until[1]});
   end = std::max(end, summed_s(stage.replicas, backwards_of(stage)));
   double shares = kNever;
   for (const Sync& sync : stage.syncs) {
