@@ -69,7 +69,9 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const Fragment& 
                  const std::map<WeightId, std::size_t>& uses,
                  std::map<std::vector<AxisId>, std::size_t>& likenesses) {
   const Placement placement(plan, priced.program().device);
-  const Shards shards(planned, plan, placement);
+  const Placement last(plan, plan.slots.front().mesh.devices().back());
+  const Shards shards(planned, plan, placement), least(planned, plan, last);
+  const bool even = least_part(planned, plan) == 1;
   for (std::size_t op = ops.end_op; op-- > ops.first_op;) {
     const auto& weights = planned.graph.ops[op].weights;
     for (std::size_t w = 0; w < weights.size(); ++w) {
@@ -79,6 +81,8 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const Fragment& 
                          .tied = uses.at(weights[w]) > 1,
                          .read_after_s = seconds_before(priced, fragment, forward, op, weights[w])};
       weight.elements = checked_product(shards.sizes(planned.op(op).weights[w]));
+      weight.least =
+          even ? weight.elements : checked_product(least.sizes(planned.op(op).weights[w]));
       const auto axes = weight.frozen ? std::vector<AxisId>() : planned.gradient_axes(op, w);
       weight.likeness = likenesses.try_emplace(axes, likenesses.size()).first->second;
       double before = 0;
@@ -290,6 +294,23 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   // What the layer leaves is its last op's, and the next one's to keep.
   if (!ops.empty()) ops.back().kept = Bytes();
   return ops;
+}
+
+double least_part(const PlannedGraph& planned, const Plan& plan) {
+  const Placement placement(plan, plan.slots.front().mesh.devices().front());
+  const Shards shards(planned, plan, placement);
+  double least = 1;
+  for (const OpPlan& op : plan.ops) {
+    double part = 1;
+    for (const auto& [dim, sharding] : op.work) {
+      const std::int64_t parts = placement.mesh().size(sharding.axes);
+      const std::int64_t each = shards.whole(dim) / parts;
+      if (each * parts == shards.whole(dim)) continue;
+      part *= static_cast<double>(each) / static_cast<double>(each + 1);
+    }
+    least = std::min(least, part);
+  }
+  return least;
 }
 
 BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,

@@ -34,6 +34,7 @@ struct BlockWork {
 struct BlockWeight {
   std::size_t number = 0;  // in the model of few layers
   std::int64_t elements = 0;
+  std::int64_t least = 0;    // that the last device of the group has, which has fewest
   std::size_t likeness = 0;  // those that are summed over the same axes go together
   bool frozen = false;
   bool routed = false;           // of experts that replicas share out among them
@@ -157,6 +158,11 @@ std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t s
 // What blocks are lowered to with so many samples on a device, and these ops.
 Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
                       const std::vector<OpPlan>& ops, const Setting& few);
+
+// Of what the first device of a tensor group computes, what any other one does at the least: where
+// a dimension does not divide, as heads of attention may not, the first devices have one more of
+// it.
+double least_part(const PlannedGraph& planned, const Plan& plan);
 
 // What a block costs with so many samples. The times are those of a play in which nothing is shared
 // and kernels are slowed by collectives beside them no more than they must be: never more than the

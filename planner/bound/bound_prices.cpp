@@ -214,16 +214,26 @@ std::int64_t Bounds::sharing_host_link(const PlanChoices& choices) const {
   return sharing;
 }
 
-double Bounds::copy_price(const PlanChoices& choices, Bytes bytes) const {
+// Of devices that share a link to their host.
+double Bounds::least_part_copied(const PlanChoices& choices) {
+  if (!setting_.engine.share_links || sharing_host_link(choices) < 2) return 1;
+  const auto lowered = lowered_blocks(choices);
+  const auto& blocks = std::get<LoweredBlocks>(*lowered);
+  return least_part(*blocks.planned.graph, blocks.plan);
+}
+
+// `others`: of each of those that share the link of the first one.
+double Bounds::copy_price(const PlanChoices& choices, Bytes bytes, Bytes others) const {
   if (bytes <= Bytes()) return 0;
   const HostCopy copy{
       .direction = CopyDirection::ToHost, .count = bytes.value(), .element = BufferElement::Byte};
   const double alone = setting_.costs->host_copy(copy, batch_.precision, DeviceId(0)).time.value();
   if (!setting_.engine.share_links) return alone;
-  const double shared =
-      static_cast<double>(bytes.value()) * static_cast<double>(sharing_host_link(choices)) /
+  const Bytes shared = bytes + others * (sharing_host_link(choices) - 1);
+  const double together =
+      static_cast<double>(shared.value()) /
       links_.capacity(links_.host_link(CopyDirection::ToHost, DeviceId(0))).value();
-  return std::max(alone, shared);
+  return std::max(alone, together);
 }
 
 }  // namespace meshwright

@@ -19,9 +19,10 @@ StagePlay::GatheredEntry::GatheredEntry(StagePlay& play, std::size_t number,
     : SteppedEntry(play, number, item, play.at_once_),
       buckets_((*play.buckets_)[play.work_.kind_of(static_cast<std::size_t>(item.chunk))]),
       prices_(play.prices_of(number, static_cast<std::size_t>(item.chunk))),
+      begins_step_(play.begins_step(number, item)),
+      begin_(stage_.state[kCompute]),
       back_(item.forward ? 0 : 1),
-      used_(prices_.used[back_]),
-      sum_of_earlier_(stage_.not_added != kNever) {}
+      used_(prices_.used[back_]) {}
 
 LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
   for (std::int64_t i = 0; i < play_.choices_.prefetch; ++i) gather_next(state[kCompute]);
@@ -32,9 +33,8 @@ LaneTimes StagePlay::GatheredEntry::run(LaneTimes state) {
           const LaneTimes& before) { complete_gradients(step, ended, came, block, before); });
   for (const Complete& complete : waiting_) {
     sum(complete, state[kCompute]);
-    add_summed(state[kCompute]);
+    stage_.add_summed(state[kCompute]);
   }
-  if (sum_of_earlier_) add_summed(state[kCompute]);
   return state;
 }
 
@@ -61,7 +61,9 @@ double StagePlay::GatheredEntry::transfer(std::size_t bucket, double ready,
 void StagePlay::GatheredEntry::gather_next(double came) {
   if (gathered_.size() == used_.size()) return;
   const std::size_t next = used_[gathered_.size()];
-  gathered_.push_back(transfer(next, came, prices_.buckets[next].gather));
+  const bool stands_first = begins_step_ && came <= begin_;
+  const double ready = stands_first ? play_.updated_s(buckets_, next) : came;
+  gathered_.push_back(transfer(next, std::min(ready, came), prices_.buckets[next].gather));
 }
 
 // When those are there that a step is the first to use.
@@ -93,19 +95,14 @@ void StagePlay::GatheredEntry::complete_gradients(std::uint16_t step, double end
 }
 
 void StagePlay::GatheredEntry::sum(const Complete& complete, double& came) {
-  add_summed(came);
+  stage_.add_summed(came);
   const BucketPrice& price = prices_.buckets[complete.bucket];
   stage_.not_added = transfer(complete.bucket, complete.ready, price.sum);
+  stage_.add_later(price, item_);
   if (!play_.sums_in_two_steps(bucket(complete.bucket).routed)) return;
   const double begin = std::max(stage_.shares_summed, stage_.not_added);
   stage_.not_added = stage_.shares_summed = begin + price.shares.seconds;
   stage_.under_way.add(begin, stage_.shares_summed);
-}
-
-void StagePlay::GatheredEntry::add_summed(double& came) {
-  came = std::max(came, stage_.not_added);
-  stage_.not_added = kNever;
-  sum_of_earlier_ = false;
 }
 
 }  // namespace meshwright

@@ -346,7 +346,8 @@ class Bounds {
   double state_price(KernelKind kind, const PlanChoices& choices, std::int64_t elements);
   // To the host or back.
   std::int64_t sharing_host_link(const PlanChoices& choices) const;
-  double copy_price(const PlanChoices& choices, Bytes bytes) const;
+  double least_part_copied(const PlanChoices& choices);
+  double copy_price(const PlanChoices& choices, Bytes bytes, Bytes others) const;
   const PipelineItems& items(const PlanChoices& choices);
 
   const BatchChoice batch_;

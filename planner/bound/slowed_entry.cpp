@@ -56,7 +56,8 @@ void StagePlay::SlowedEntry::add_scattered(const Sync& sync, double& came) {
   const bool shared = play_.is_shared(sync.routed);
   const bool known = play_.knows_shares() || play_.sums_in_two_steps(sync.routed);
   if (play_.choices_.zero < 2 || !play_.choices_.overlap || !known || !shared) return;
-  came = std::max({came, stage_.scattered[stage_.last_lane], stage_.shares_summed});
+  came = std::max({came, stage_.scattered[stage_.last_lane], stage_.shares_summed}) + stage_.add_s;
+  stage_.add_later(sync.price, item_);
   stage_.last_lane = sync.routed ? 1 : 0;
   double& scattered = stage_.scattered[stage_.last_lane];
   scattered = std::max(scattered, sync.ready) + sync.price.sum.seconds;

@@ -121,6 +121,8 @@ void StagePlay::compute(std::size_t number, const PipelineItem& item) {
   }
   stage.done_s += item.forward ? chunk.forward_s : chunk.backward_s;
   if (gathers_again() && !any_state_) raise(stage.state, after_gathers(number, item, before));
+  // A forward ends with what the backward before it has summed last.
+  if (item.forward && stage.not_added != kNever) stage.add_summed(stage.state[kCompute]);
   if (gathers_once() && !any_state_ && item.forward && item.microbatch == 0) {
     wait_for_weights(number, item);
   }
@@ -139,36 +141,44 @@ double StagePlay::UnderWay::slowed(double start, const BlockStep& step, double l
 }
 
 // Where weights are shared out: an entry gathers them one bucket after the other, the first one
-// before it computes with any, and none before computing has come to the entry.
+// before it computes with any, and none before computing has come to the entry, or where it begins
+// a step before the norm.
 LaneTimes StagePlay::after_gathers(std::size_t number, const PipelineItem& item,
                                    const LaneTimes& state) {
   const auto index = static_cast<std::size_t>(item.chunk);
   const ChunkWork& chunk = work_.chunk(index);
   const ChunkPrices& prices = prices_of(number, index);
+  Stage& stage = stages_[number];
+  const bool begins = begins_step(number, item);
+  const double from = begins ? 0 : state[kCompute];
   LaneTimes start = never();
-  start[kCompute] = state[kCompute] + (gathers_first(chunk, item.forward) ? prices.least : 0);
+  start[kCompute] = state[kCompute];
+  if (gathers_first(chunk, item.forward)) {
+    start[kCompute] = std::max(start[kCompute], from + prices.least);
+  }
   LaneTimes after = (item.forward ? chunk.forward : chunk.backward)(start);
-  // Kernels are slowed by those that follow.
-  after[kCompute] += (prices.gathers - prices.most) * stages_[number].loss;
+  // Kernels are slowed by those that follow, and so are updates, but for those that wait for state
+  // on the host.
+  const double waits = prices.most + (begins ? stage.all_updated - stage.update_s : 0);
+  after[kCompute] += std::max(0.0, prices.gathers - waits) * stage.loss;
   // All that is gathered and all that the entry's kernels wait for lies between its ends.
   PortLoad ports = item.forward ? chunk.forward_ports : chunk.backward_ports;
   ports.add(prices.ports);
-  after[kCompute] =
-      std::max(after[kCompute], state[kCompute] + std::max(prices.gathers, ports.most()));
+  after[kCompute] = std::max(after[kCompute], from + std::max(prices.gathers, ports.most()));
   if (plays_gathers(item)) return after;
-  after[kCompute] = std::max(after[kCompute], after_lanes(stages_[number], item, prices, state));
+  after[kCompute] = std::max(after[kCompute], after_lanes(stage, item, prices, from));
   return after;
 }
 
-// What an entry transfers comes after what the lanes had to do before, and the last of it in a
-// backward is a sum.
+// What an entry transfers, from a moment on, comes after what the lanes had to do before, and the
+// last of it in a backward is a sum.
 double StagePlay::after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
-                              const LaneTimes& state) const {
+                              double from) const {
   double end = kNever;
   for (std::size_t i = 0; i < 2; ++i) {
     if (prices.gather_lanes[i] == 0) continue;
     double& until = stage.gathers_until[i];
-    until = std::max(until, state[kCompute]) + prices.gather_lanes[i];
+    until = std::max(until, from) + prices.gather_lanes[i];
     end = std::max(end, until + (item.forward ? prices.left_s[i] : 0));
     if (!item.forward) until += choices_.overlap ? prices.sum_lanes[i] : 0;
   }

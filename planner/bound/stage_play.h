@@ -59,6 +59,7 @@ class StagePlay {
   // some replicas share state out, they sum, and then those that have the same share sum it.
   struct BucketPrice {
     TransferLoad sum = {}, gather = {}, shares = {};
+    double add_s = 0;  // of adding what is summed to the own part
   };
   // What the lanes between replicas have to do in a step, and what it takes of ways out.
   struct ReplicaLoad {
@@ -143,6 +144,7 @@ class StagePlay {
     std::size_t last_lane = 0;                   // of the latest sum
     double gathers_until[2] = {kNever, kNever};  // and sums: by lane, where every entry gathers
     double not_added = kNever;  // when the last sum is there, if it is not added yet
+    double add_s = 0;           // of the kernel that adds the last sum, if it has not
     Summing summing = {};
     UnderWay under_way = {};
     PipelineItem forward;            // the last one
@@ -157,6 +159,16 @@ class StagePlay {
     std::optional<Bytes> room;
     double done_s = 0;                              // of kernels
     std::optional<double> backward, last_backward;  // when the first begins
+
+    // Of the second micro-batch on: the first one's is set, which takes less.
+    void add_later(const BucketPrice& price, const PipelineItem& item) {
+      add_s = item.microbatch > 0 ? price.add_s : 0;
+    }
+    void add_summed(double& came) {
+      came = std::max(came, not_added) + add_s;
+      not_added = kNever;
+      add_s = 0;
+    }
   };
 
   void prepare();
@@ -178,7 +190,7 @@ class StagePlay {
   void order_uses(ChunkPrices& prices, std::size_t kind) const;
   LaneTimes after_gathers(std::size_t number, const PipelineItem& item, const LaneTimes& state);
   double after_lanes(Stage& stage, const PipelineItem& item, const ChunkPrices& prices,
-                     const LaneTimes& state) const;
+                     double from) const;
   void wait_for_weights(std::size_t number, const PipelineItem& item);
   void send(std::size_t number, const PipelineItem& item);
   double& message(bool forward, std::int32_t chunk, std::int32_t microbatch);
@@ -201,6 +213,7 @@ class StagePlay {
   double copy_lane_s(std::size_t number);
   double state_copy_s(std::size_t number);
   void add_updates();
+  double updated_s(const std::vector<BoundBucket>& buckets, std::size_t number);
   void add_replicas();
   double gathers_s(const Stage& stage) const;
   // What the lanes have to do in a step, in the stage whose have most to.
@@ -241,6 +254,12 @@ class StagePlay {
   }
   // Every entry of the order gathers its weights.
   bool gathers_again() const { return choices_.zero == 3 && choices_.reshard && repeats_ > 1; }
+  // A stage's first entry where steps repeat: what it gathers before its first kernel may come
+  // while the device still updates, since weights are updated bucket by bucket.
+  bool begins_step(std::size_t stage, const PipelineItem& item) const {
+    return setting_.engine.repeat && item.forward && item.microbatch == 0 &&
+           static_cast<std::size_t>(item.chunk) == stage;
+  }
   // Before an entry computes anything: a chunk's first layer starts its forward, and its last one
   // its backward.
   bool gathers_first(const ChunkWork& chunk, bool forward) const {
@@ -277,6 +296,7 @@ class StagePlay {
   const std::vector<std::vector<BoundBucket>>* buckets_ = nullptr;  // by kind of chunk
   std::vector<ChunkPrices> chunk_prices_;  // by stage if they differ, then by kind
   std::map<Bytes, double> copies_;         // seconds, as far as known
+  std::optional<double> least_part_;       // of what a device computes, if it was asked for
   double copy_rate_ = 0;                   // seconds for a byte
   std::vector<Stage> stages_;
   std::vector<double> messages_;  // when each can be taken, by direction, chunk and micro-batch

@@ -42,6 +42,9 @@ StagePlay::BucketPrice StagePlay::price_of(std::size_t number, std::int64_t elem
   BucketPrice bucket{price(TransferKind::ReduceScatter, gradient, own),
                      price(TransferKind::AllGather, BufferElement::Real, own)};
   if (two_steps) bucket.shares = price(TransferKind::AllReduce, gradient, Repeating::Shares);
+  if (choices_.zero >= 2) {
+    bucket.add_s = bounds_.state_price(KernelKind::Sum, choices_, whole / owners(routed));
+  }
   return bucket;
 }
 
@@ -117,8 +120,8 @@ void StagePlay::add_tied() {
 // When all gradients of a stage are summed and all its kernels are done.
 double StagePlay::end_of_stage(const Stage& stage) const {
   std::array<double, 2> lanes = {kNever, kNever};
-  double end = std::max(stage.state[kCompute], stage.gathers_until[0]), left = 0;
-  end = std::max(end, stage.gathers_until[1]);
+  double end = std::max(stage.state[kCompute], stage.not_added) + stage.add_s, left = 0;
+  end = std::max({end, stage.gathers_until[0], stage.gathers_until[1]});
   end = std::max(end, summed_s(stage.replicas, backwards_of(stage)));
   double shares = kNever;
   for (const Sync& sync : stage.syncs) {
@@ -163,6 +166,26 @@ void StagePlay::add_updates() {
     // State comes from the host after the norm, and is updated before anything else is computed.
     stages_[s].all_updated = std::max(stages_[s].update_s, state_copy_s(s));
   }
+}
+
+// When one of a chunk that begins a step is, after the norm: buckets are updated in the order in
+// which the forward uses them. Which of those goes first that a kernel uses together is not looked
+// at.
+double StagePlay::updated_s(const std::vector<BoundBucket>& buckets, std::size_t number) {
+  const ChunkPlace first = *buckets[number].uses[0];
+  double seconds = 0;
+  std::int64_t elements = 0;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const auto& use = buckets[b].uses[0];
+    const bool before = use && !is_passed(first, use->repetition, use->at.step);
+    if (b != number && !before) continue;
+    const std::int64_t own = owned(buckets[b].elements, buckets[b].routed);
+    seconds += bounds_.state_price(KernelKind::AdamW, choices_, own);
+    elements += own;
+  }
+  if (!choices_.offload_optimizer) return seconds;
+  const Bytes state = optimizer_bytes(element_plan_, elements);
+  return std::max(seconds, bounds_.copy_price(choices_, state, Bytes()));
 }
 
 // Of all weights, after their update.
@@ -268,10 +291,12 @@ double StagePlay::entry_lanes_s(const ChunkPrices& prices, bool forward) const {
 // From one norm to the next a device computes, one after the other, and waits for what its kernels
 // wait for. Of the time y that it waits and the time C that replicas transfer, kernels are slowed
 // for C - y at least, so that all takes kernels + y + loss (C - y): no less for longer waits. Or
-// entries take what their lanes do.
+// entries take what their lanes do. What the entry gathers that begins a step may come while the
+// device still updates.
 double StagePlay::slowed_s(std::size_t number, double norm) {
   const Stage& stage = stages_[number];
   double entries = 0, waits = 0, lanes = 0;
+  double less_waits = 0, less_lanes = 0;  // of the entry that begins a step
   for (std::size_t c = number; c < work_.chunk_count(); c += stages_.size()) {
     const ChunkWork& chunk = work_.chunk(c);
     const ChunkPrices& prices = prices_of(number, c);
@@ -281,14 +306,20 @@ double StagePlay::slowed_s(std::size_t number, double norm) {
       const double entry = advance.from(kCompute, kCompute) + first;
       entries += entry;
       waits += first + (forward ? chunk.forward_transfer_s : chunk.backward_transfer_s);
-      lanes += std::max(entry, entry_lanes_s(prices, forward));
+      const double gathered = entry_lanes_s(prices, forward);
+      lanes += std::max(entry, gathered);
+      if (!setting_.engine.repeat || !forward || c != number) continue;
+      less_waits = first;
+      less_lanes =
+          std::max(entry, gathered) - std::max(entry - first, gathered - stage.all_updated);
     }
   }
   const auto microbatches = static_cast<double>(microbatches_);
   const double waited = microbatches * waits + stage.all_updated - stage.update_s + norm;
   const double slowed = std::max(0.0, stage.replicas.busier() - waited) * stage.loss;
-  return std::max(microbatches * entries + slowed, microbatches * lanes) + stage.all_updated +
-         largest_s(number) + norm;
+  const double longest =
+      std::max(microbatches * entries - less_waits + slowed, microbatches * lanes - less_lanes);
+  return longest + stage.all_updated + largest_s(number) + norm;
 }
 
 // What all transfers of a device take of its ways out in a step.
@@ -335,11 +366,13 @@ double StagePlay::copies_s() {
   return most;
 }
 
-// To the host, or back.
+// Of activations, to the host or back.
 double StagePlay::copy_s(Bytes bytes) {
   const auto [entry, added] = copies_.try_emplace(bytes);
-  if (added) entry->second = bounds_.copy_price(choices_, bytes);
-  return entry->second;
+  if (!added || bytes <= Bytes()) return entry->second;
+  if (!least_part_) least_part_ = bounds_.least_part_copied(choices_);
+  const Bytes others(static_cast<std::int64_t>(static_cast<double>(bytes.value()) * *least_part_));
+  return entry->second = bounds_.copy_price(choices_, bytes, others);
 }
 
 // What goes to the host for the backward, and comes back; the last layer's may stay.
@@ -355,7 +388,11 @@ double StagePlay::copy_lane_s(std::size_t number) {
 // Moments and master weights, one way.
 double StagePlay::state_copy_s(std::size_t number) {
   if (!choices_.offload_optimizer) return 0;
-  return copy_s(optimizer_bytes(element_plan_, owned(work_.stage(number))));
+  const StageHolds& stage = work_.stage(number);
+  const std::int64_t least =
+      owned(stage.least - stage.least_routed) + owned(stage.least_routed, true);
+  return bounds_.copy_price(choices_, optimizer_bytes(element_plan_, owned(stage)),
+                            optimizer_bytes(element_plan_, least));
 }
 
 }  // namespace meshwright

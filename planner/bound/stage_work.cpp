@@ -177,6 +177,8 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
         (weight.frozen ? stage.frozen : stage.elements) +=
             weight.elements * (weight.tied ? 1 : run.count);
         if (weight.routed && !weight.frozen) stage.routed += weight.elements * run.count;
+        if (!weight.frozen) stage.least += weight.least * (weight.tied ? 1 : run.count);
+        if (weight.routed && !weight.frozen) stage.least_routed += weight.least * run.count;
         if (weight.tied && !weight.frozen) stage.tied.push_back(weight.elements);
       }
     }

@@ -88,6 +88,8 @@ struct ChunkWork {
 struct StageHolds {
   std::int64_t elements = 0;  // of trained weights
   std::int64_t routed = 0;    // of these, of experts that replicas share out among them
+  // The same of the device of its tensor group that has least.
+  std::int64_t least = 0, least_routed = 0;
   std::int64_t frozen = 0;
   std::vector<std::int64_t> tied;  // elements of each trained weight that several ops use
   Peaks activations;               // the most that kernels find there of all micro-batches
