@@ -362,8 +362,8 @@ class Bounds {
   double flops_ = 0;  // of matrix products, of a step
   double peak_ = 0;   // of a device, in FLOPs per second
   struct KnownBlocks {
-    static constexpr std::size_t kPlanned = 500;
-    static constexpr std::size_t kTasks = 20'000;  // a thousand take one megabyte to three
+    static constexpr std::size_t kPlanned = 300;
+    static constexpr std::size_t kTasks = 15'000;  // a thousand take one megabyte to three
     SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
     LatestMemo<LoweredKey, std::variant<PlannedBlocks, Reasons>> planned{kPlanned};
     LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kTasks};
@@ -372,7 +372,7 @@ class Bounds {
   // Of the last blocks that were asked about, whatever they recompute.
   std::optional<BlocksKey> latest_;
   std::vector<OpPlan> latest_ops_;
-  static constexpr std::size_t kBlockTasks = 40'000;                   // a thousand take a megabyte
+  static constexpr std::size_t kBlockTasks = 25'000;                   // a thousand take a megabyte
   LatestMemo<LoweredKey, std::vector<BlockTask>> tasks_{kBlockTasks};  // by degrees, in any place
   static constexpr std::size_t kTimes = 400'000;                       // a thousand take 16 kB
   LatestMemo<BlocksKey, KernelTimes> kernel_times_{kTimes};            // in any place
