@@ -96,6 +96,13 @@ class SearchSpace {
   // With any schedule, whatever layers keep.
   double kept_ways(const PlanChoices& partial) const;
 
+  // So many of a chunk's layers at a time drop more, or go to the host.
+  static std::int64_t layers_at_once(std::int64_t layers) {
+    constexpr std::int64_t kMostSteps = 4;
+    return (layers + kMostSteps - 1) / kMostSteps;
+  }
+
+  static constexpr Bytes kBuckets[] = {25_MiB, 100_MiB, 400_MiB, 1600_MiB};
   // Of a device's part of the sequence, where that is cut.
   static constexpr std::int64_t kFewestTokens = 2048;
   std::int64_t fewest_tokens() const { return wide_ ? 1 : kFewestTokens; }
