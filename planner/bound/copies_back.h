@@ -9,7 +9,7 @@ namespace meshwright {
 
 // Copies to the device run one after the other. Those for a layer begin when the backward has come
 // to the layer behind it, those for the last one not before the entry ahead of this one; and what
-// went to the host last comes back first where the entry follows its own forward.
+// went to the host last comes back first where the entry follows its own forward, tensor by tensor.
 class StagePlay::CopiesBack {
  public:
   CopiesBack(StagePlay& play, Stage& stage, const PipelineItem& item)
@@ -21,7 +21,7 @@ class StagePlay::CopiesBack {
     if (!copies_) return;
     const bool own =
         stage.forward.chunk == item.chunk && stage.forward.microbatch == item.microbatch;
-    if (own) stage.copied_back = std::max(stage.copied_back, stage.copied_out);
+    if (own) stage.copied_back = std::max(stage.copied_back, stage.copied_but_last);
     stays_ = play.work_.chunk(static_cast<std::size_t>(item.chunk)).turns;
   }
 

@@ -40,7 +40,9 @@ Bytes StagePlay::host_bytes() const {
   if (!choices_.offload_activations && !choices_.offload_optimizer) return {};
   std::optional<Bytes> least;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
+    // What a plan that finds room has no room for is there.
     Bytes bytes = work_.stage(s).away;
+    if (const auto room = room_of(s)) bytes = std::max(bytes, work_.stage(s).leaving - *room);
     if (choices_.offload_optimizer) bytes += optimizer_bytes(element_plan_, owned(work_.stage(s)));
     least = std::min(least.value_or(bytes), bytes);
   }
@@ -61,11 +63,13 @@ Bytes StagePlay::apart_at_end(const PlanChoices& less) const {
 void StagePlay::find_room() {
   constexpr Bytes kMany = 1_GiB;
   copy_rate_ = (copy_s(kMany * 2) - copy_s(kMany)) / static_cast<double>(kMany.value());
-  if (open_ != LeftOpen::Nothing || !bounds_.room_) return;
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
-    stages_[s].room = *bounds_.room_ - bounds_.held_always(choices_) -
-                      state_bytes(work_.stage(s), choices_, element_plan_, setting_);
-  }
+  for (std::size_t s = 0; s < stages_.size(); ++s) stages_[s].room = room_of(s);
+}
+
+std::optional<Bytes> StagePlay::room_of(std::size_t stage) const {
+  if (open_ != LeftOpen::Nothing || !bounds_.room_) return std::nullopt;
+  return *bounds_.room_ - bounds_.held_always(choices_) -
+         state_bytes(work_.stage(stage), choices_, element_plan_, setting_);
 }
 
 const std::vector<std::vector<BoundBucket>>& StagePlay::buckets_of_kinds() const {

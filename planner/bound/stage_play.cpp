@@ -226,7 +226,9 @@ void StagePlay::note_copies(Stage& stage, const PipelineItem& item, double start
   stage.kept += item.forward ? chunk.kept : Bytes() - chunk.kept;
   if (!item.forward) return;
   stage.forward = item;
-  stage.copied_out = std::max(stage.copied_out, start) + copy_s(chunk.away);
+  const double first = std::max(stage.copied_out, start);
+  stage.copied_out = first + copy_s(chunk.away);
+  stage.copied_but_last = first + copy_s(chunk.away - chunk.last_away);
   stage.leaving =
       std::max(stage.leaving, start) + copy_rate_ * static_cast<double>(chunk.away.value());
   if (!stage.room) return;

@@ -149,9 +149,10 @@ class StagePlay {
     UnderWay under_way = {};
     PipelineItem forward;            // the last one
     double previous_start = kNever;  // of the entry before the one at hand
-    // Until when copies to the host and back are under way; and those to the host that stood before
-    // the last forward.
-    double copied_out = kNever, copied_back = kNever, copied_before = kNever;
+    // Until when copies to the host and back are under way; those to the host but of the last
+    // layer, and those that stood before the last forward.
+    double copied_out = kNever, copied_back = kNever;
+    double copied_but_last = kNever, copied_before = kNever;
     // What micro-batches keep on the device, and until when what goes to the host is on its way at
     // the full speed of its lane; how much of both there is room for, if that is limited.
     Bytes kept;
@@ -182,6 +183,8 @@ class StagePlay {
   void wait_for_copies(Stage& stage) const;
   void note_copies(Stage& stage, const PipelineItem& item, double start);
   void find_room();
+  // What a stage has room for besides its state; none: it is not limited, or not known.
+  std::optional<Bytes> room_of(std::size_t stage) const;
   // An entry that is played step by step: one that gathers its weights and sums its gradients over
   // the replicas, and one beside which replicas sum.
   class SteppedEntry;

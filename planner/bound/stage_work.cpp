@@ -97,7 +97,6 @@ void StageWork::rerun_together(const BlockBounds& one_by_one) {
 }
 
 void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
-  Bytes layer;  // that one keeps
   std::int64_t behind = chunk.repetitions;
   for (const BlockRun& run : chunk.runs) {
     behind -= run.count;
@@ -107,7 +106,7 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     if (is_layer && is_rerun_together(choices)) continue;
     if (run.away) {
       add_away(chunk, run, behind);
-      layer = std::max(layer, memory.kept);
+      chunk.last_away = memory.back;
       continue;
     }
     // The last repetition has most before it.
@@ -121,10 +120,10 @@ void StageWork::add_memory(const PlanChoices& choices, ChunkWork& chunk) const {
     const bool follows = &run != &chunk.runs.back() && (&run + 1)->away;
     if (follows) chunk.kept -= std::min(memory.kept, costs_.message);
   }
-  // What a layer keeps is offloaded with the one that reads it first, so a layer more may stay.
-  for (int stays = chunk.turns ? 2 : 1; stays > 0; --stays) {
-    chunk.away -= std::min(chunk.away, layer);
-  }
+  // The last layer's stays where it would come back at once; and what the first one reads may be of
+  // another kind.
+  if (chunk.turns) chunk.away -= std::min(chunk.away, chunk.last_away);
+  chunk.away -= std::min(chunk.away, costs_.message);
   // Between chunks what comes in is kept here, and what goes out where it is read: with the layers
   // at the ends.
   if (chunk.receives && !chunk.runs.front().away) {
@@ -147,7 +146,7 @@ void StageWork::add_to_backward(ChunkWork& chunk, Bytes bytes) {
 // What comes back for a layer is listed before the backward of the layer behind it.
 void StageWork::add_away(ChunkWork& chunk, const BlockRun& run, std::int64_t behind) const {
   const BlockMemory& memory = memory_of(run);
-  chunk.away += memory.kept * run.count;
+  chunk.away += memory.back * run.count;
   chunk.forward_peak.raise(memory.forward_use_peak);
   const auto raise = [&](const Peaks& peak, Bytes next, std::int64_t count) {
     chunk.backward_peak.raise(peak, next);
@@ -185,7 +184,7 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
   }
   // What is kept while each kind of chunk is worked on, forward and backward, where that is most.
   std::vector<std::array<std::optional<Bytes>, 2>> beside(kinds_.size());
-  Bytes kept, most;
+  Bytes kept, most, away;
   std::vector<std::int64_t> in_flight(kinds_.size(), 0);
   for (const PipelineItem& item : items.stages[number]) {
     if (item.receives) continue;
@@ -196,7 +195,10 @@ void StageWork::hold(std::size_t number, std::size_t stages, const PipelineItems
     if (item.forward && ends && item.microbatch == 0) stage.before_end.raise(work.ahead_peak, kept);
     if (!item.forward) kept -= work.kept;
     // Copies to the host may be far behind, but none comes back before all of its entry are there.
-    if (!item.forward) stage.away = std::max(stage.away, work.away);
+    // What comes back first may have been there before the rest.
+    if (!item.forward) stage.away = std::max(stage.away, work.away - work.last_away);
+    away += item.forward ? work.away : Bytes() - work.away;
+    stage.leaving = std::max(stage.leaving, away);
     std::optional<Bytes>& others = beside[kind][item.forward ? 0 : 1];
     others = std::max(others.value_or(kept), kept);
     if (item.forward) kept += work.kept;

@@ -76,7 +76,8 @@ struct ChunkWork {
   Peaks forward_peak, backward_peak;
   Peaks ahead_peak;  // in the forward, before what stands behind the layers
   std::vector<BackwardRun> backward_runs;
-  Bytes away;  // on the host in between
+  Bytes away;            // goes to the host in between
+  Bytes last_away = {};  // of it what the last of its layers does
 
   bool is_like(const ChunkWork& other) const {
     return runs == other.runs && receives == other.receives && sends == other.sends &&
@@ -97,7 +98,8 @@ struct StageHolds {
   std::vector<std::optional<Bytes>> beside_backward;
   // When most is kept: micro-batches of each kind of chunk.
   std::vector<std::int64_t> in_flight;
-  Bytes away;  // the most of it on the host
+  Bytes away;     // the most of it on the host, of one micro-batch in one chunk
+  Bytes leaving;  // of all that are in flight, the most that is there or on its way
   // Where the model ends: the most that kernels find there before it first does.
   Peaks before_end;
   std::int64_t largest_weight = 0;  // in elements

@@ -260,6 +260,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     CHECK(tight.least_bytes(plain) <= needed);
     const auto host_peaks = report.devices | std::views::transform(&DeviceReport::host_peak);
     CHECK(bound.host_bytes <= std::ranges::max(host_peaks));
+    CHECK(tight.of(choices).host_bytes <= std::ranges::max(host_peaks));
     CHECK(bounds.state_of(choices) <= needed);
     CHECK(bounds.largest_operand(choices) <= needed);
   }
