@@ -275,7 +275,13 @@ std::string brief_text(const PlanChoices& choices, const PlanChoices& defaults) 
 }
 
 Bytes memory_for(Bytes needed) {
-  return Bytes(std::llround(static_cast<double>(needed.value()) / (1 - kCloseShare)));
+  // Four digits are shown, and are off by 1/2000 at most: so much more is enough as it is shown.
+  const double exact = static_cast<double>(needed.value()) / (1 - kCloseShare);
+  const auto shown = [&](double share) {
+    return *parse_quantity<Bytes>(to_text(Bytes(std::llround(exact * share))));
+  };
+  const Bytes near = shown(1);
+  return static_cast<double>(near.value()) >= exact ? near : shown(1.001);
 }
 
 std::string progress_text(const SearchProgress& progress) {
