@@ -44,12 +44,12 @@ std::string wanted_text(const SearchAsked& asked) {
 std::string asked_text(const SearchAsked& asked) {
   const SearchQuestion& question = asked.question;
   const AskedSetting& setting = asked.asked;
-  std::string text =
-      fmt::format("{} on {}: {} devices, {}, global batch {}, sequence {}\nsoftware {}{}\n",
-                  printable(setting.graph.name), printable(setting.cluster.name),
-                  device_count(setting.cluster), to_text(question.batch.precision),
-                  question.batch.global_batch, question.batch.sequence, setting.software.name,
-                  setting.chosen.reason.empty() ? "" : fmt::format(" ({})", setting.chosen.reason));
+  std::string text = fmt::format(
+      "{} on {}: {} device{}, {}, global batch {}, sequence {}\nsoftware {}{}\n",
+      printable(setting.graph.name), printable(setting.cluster.name), device_count(setting.cluster),
+      device_count(setting.cluster) == 1 ? "" : "s", to_text(question.batch.precision),
+      question.batch.global_batch, question.batch.sequence, setting.software.name,
+      setting.chosen.reason.empty() ? "" : fmt::format(" ({})", setting.chosen.reason));
   std::string wanted = "wanted: " + wanted_text(asked);
   if (question.longest_step) {
     wanted += fmt::format("; a step of at most {}", to_text(*question.longest_step));

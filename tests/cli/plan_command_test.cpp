@@ -174,6 +174,8 @@ TEST_CASE("text starts with what was asked, then plans, proof and space") {
     REQUIRE(found != std::string::npos);
     at = found;
   }
+  const std::string alone = " --model gpt2-tiny --cluster h100:1x1 --global-batch 8 --seq 64";
+  CHECK_THAT(run_program("plan" + alone).out, Contains("gpt2-tiny on h100:1x1: 1 device, bf16"));
 }
 
 TEST_CASE("where nothing fits, the nearest is named and what would help") {
