@@ -80,12 +80,14 @@ void add_use(nlohmann::ordered_json& document, std::chrono::steady_clock::time_p
   document["peak_rss_bytes"] = static_cast<std::int64_t>(use.ru_maxrss) * 1024;
 }
 
-// Pins and forbids are read by the search.
+// The search says "pin ..." and "forbid ..." of what it does not search.
 SearchResult searched(const SearchAsked& asked, const SearchWatch& watch) {
   try {
     return search(asked.question, asked.asked.setting, watch.progress, watch.stop);
   } catch (const InputError& error) {
-    throw UsageError(fmt::format("--pin or --forbid: {}", error.what()));
+    const std::string_view said = error.what();
+    const bool of_option = said.starts_with("pin ") || said.starts_with("forbid ");
+    throw UsageError(fmt::format("{}{}", of_option ? "--" : "", said));
   }
 }
 
