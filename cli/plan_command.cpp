@@ -15,6 +15,7 @@
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
 #include "simulator/plan/plan_file.h"
+#include "simulator/report/predict.h"
 
 namespace meshwright {
 namespace {
@@ -80,12 +81,14 @@ void add_use(nlohmann::ordered_json& document, std::chrono::steady_clock::time_p
   document["peak_rss_bytes"] = static_cast<std::int64_t>(use.ru_maxrss) * 1024;
 }
 
-// Pins and forbids are read by the search.
+// The search says "pin ..." and "forbid ..." of what it does not search.
 SearchResult searched(const SearchAsked& asked, const SearchWatch& watch) {
   try {
     return search(asked.question, asked.asked.setting, watch.progress, watch.stop);
   } catch (const InputError& error) {
-    throw UsageError(fmt::format("--pin or --forbid: {}", error.what()));
+    const std::string_view said = error.what();
+    const bool of_option = said.starts_with("pin ") || said.starts_with("forbid ");
+    throw UsageError(fmt::format("{}{}", of_option ? "--" : "", said));
   }
 }
 
@@ -104,11 +107,23 @@ void require_possible(const SearchAsked& asked, const SearchAnswer& answer) {
                                reasons_text(problems), others.empty() ? "" : others + ")"));
 }
 
+// A search that ended by counts knows only what the nearest plan needs at least.
+void settle_nearest(SearchResult& result, const SearchAsked& asked) {
+  if (result.complete) return;
+  const Setting& setting = asked.asked.setting;
+  const auto made = plan_of(result.nearest->choices, asked.question.batch, setting);
+  if (!std::holds_alternative<Plan>(made)) return;
+  const Report report = predict(std::get<Plan>(made), setting).report;
+  result.nearest->needed = Report::needed(report.fullest());
+  if (report.host && report.host->is_too_much()) result.nearest->host = report.host;
+}
+
 SearchAnswer answer_to(const SearchAsked& asked, const SearchWatch& watch) {
   SearchAnswer answer{.result = searched(asked, watch)};
   const SearchResult& result = answer.result;
   const SearchQuestion& question = asked.question;
   answer.stopped = watch.stop.stop_requested() && !result.complete;
+  if (answer.result.nearest && !answer.stopped) settle_nearest(answer.result, asked);
   if (!result.plans.empty()) {
     if (asked.front) answer.front = front_of(result, question, asked.asked.setting, watch);
     return answer;

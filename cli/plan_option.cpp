@@ -43,13 +43,13 @@ Plan read_file(const PlanOptions& options, const OpGraph& graph) {
 
 void add_plan_options(Command& command, PlanOptions& options) {
   command.text("--model", options.model, "A preset, a config.json, a folder or a graph file");
-  command.number("--global-batch", options.global_batch, "Samples of a step (of a short form)")
+  command.number("--global-batch", options.global_batch, "Samples of a step (not with a plan file)")
       .positive();
-  command.number("--seq", options.sequence, "Sequence length (of a short form)").positive();
+  command.number("--seq", options.sequence, "Sequence length (not with a plan file)").positive();
   command.text(
       "--precision", options.precision,
-      "bf16, fp16, fp32, fp8 or fp64 (of a short form; if not given, what the devices are\n"
-      "used in: bf16, fp16 or fp32)");
+      "bf16, fp16, fp32, fp8 or fp64 (not with a plan file; if not given, what the devices\n"
+      "are used in: bf16, fp16 or fp32)");
 }
 
 void require_given(const std::vector<std::pair<std::string, bool>>& options) {

@@ -13,6 +13,8 @@
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
 #include "executor/cpu/kernels.h"
+#include "planner/search/searched_keys.h"
+#include "simulator/choices/recompute_segments.h"
 
 namespace meshwright {
 namespace {
@@ -51,20 +53,40 @@ std::vector<KeyValue> pairs_from(const char* option, const std::vector<std::stri
   return pairs;
 }
 
-// Read together, so that none is given twice; what is wrong with one is said here, not where the
-// search has begun.
-void require_readable(const std::vector<KeyValue>& pins, const PlanChoices& defaults) {
-  std::string text;
-  for (const KeyValue& pin : pins) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", pin.key, *pin.value);
-  }
-  if (text.empty()) return;
+// What is wrong with choices whatever else is chosen is said here: the search would look for what
+// they go with.
+void require_readable(const char* option, const std::string& text, const PlanChoices& defaults,
+                      const Model& model) {
+  const auto refuse = [&](std::string_view why) {
+    throw UsageError(fmt::format("{} {}: {}", option, printable(text), why));
+  };
   try {
-    parse_plan_choices(text, defaults);
+    Reasons problems;
+    check_dropped(problems, parse_plan_choices(text, defaults), model);
+    if (!problems.empty()) refuse(reasons_text(problems));
   } catch (const InputError& error) {
     const std::string_view said = error.what(), of_plan = "plan: ";
-    throw UsageError(fmt::format("--pin {}: {}", printable(text),
-                                 said.starts_with(of_plan) ? said.substr(of_plan.size()) : said));
+    refuse(said.starts_with(of_plan) ? said.substr(of_plan.size()) : said);
+  }
+}
+
+// Pins are read together, so that none is given twice.
+void require_readable(const SearchQuestion& question, const Model& model) {
+  std::string pins;
+  bool layered = false, has_depth = false;
+  for (const KeyValue& pin : question.pins) {
+    pins += fmt::format("{}{}={}", pins.empty() ? "" : ",", pin.key, *pin.value);
+    layered = layered || (pin.key == "tensor" && *pin.value == "2.5d");
+    has_depth = has_depth || pin.key == "depth";
+  }
+  if (!pins.empty()) require_readable("--pin", pins, question.defaults, model);
+  if (has_depth && !layered) {
+    throw UsageError(fmt::format("--pin {}: depth: only tensor=2.5d has layers", printable(pins)));
+  }
+  for (const KeyValue& forbid : question.forbids) {
+    if (!forbid.value || !find_key(forbid.key)) continue;
+    require_readable("--forbid", fmt::format("{}={}", forbid.key, *forbid.value), question.defaults,
+                     model);
   }
 }
 
@@ -229,7 +251,7 @@ SearchQuestion question_from_options(const SearchOptions& options, const Setting
                           .top = static_cast<std::size_t>(options.top),
                           .threads = threads_from(options.threads),
                           .solver_folders = solver_folders()};
-  require_readable(question.pins, question.defaults);
+  require_readable(question, asked.setting.model);
   if (options.target) restrict_to_target(question, *options.target, setting, asked, session);
   if (options.max_memory) question.max_memory = memory_from(*options.max_memory);
   if (options.deadline) {

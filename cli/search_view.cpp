@@ -44,12 +44,12 @@ std::string wanted_text(const SearchAsked& asked) {
 std::string asked_text(const SearchAsked& asked) {
   const SearchQuestion& question = asked.question;
   const AskedSetting& setting = asked.asked;
-  std::string text =
-      fmt::format("{} on {}: {} devices, {}, global batch {}, sequence {}\nsoftware {}{}\n",
-                  printable(setting.graph.name), printable(setting.cluster.name),
-                  device_count(setting.cluster), to_text(question.batch.precision),
-                  question.batch.global_batch, question.batch.sequence, setting.software.name,
-                  setting.chosen.reason.empty() ? "" : fmt::format(" ({})", setting.chosen.reason));
+  std::string text = fmt::format(
+      "{} on {}: {} device{}, {}, global batch {}, sequence {}\nsoftware {}{}\n",
+      printable(setting.graph.name), printable(setting.cluster.name), device_count(setting.cluster),
+      device_count(setting.cluster) == 1 ? "" : "s", to_text(question.batch.precision),
+      question.batch.global_batch, question.batch.sequence, setting.software.name,
+      setting.chosen.reason.empty() ? "" : fmt::format(" ({})", setting.chosen.reason));
   std::string wanted = "wanted: " + wanted_text(asked);
   if (question.longest_step) {
     wanted += fmt::format("; a step of at most {}", to_text(*question.longest_step));
@@ -275,7 +275,13 @@ std::string brief_text(const PlanChoices& choices, const PlanChoices& defaults) 
 }
 
 Bytes memory_for(Bytes needed) {
-  return Bytes(std::llround(static_cast<double>(needed.value()) / (1 - kCloseShare)));
+  // Four digits are shown, and are off by 1/2000 at most: so much more is enough as it is shown.
+  const double exact = static_cast<double>(needed.value()) / (1 - kCloseShare);
+  const auto shown = [&](double share) {
+    return *parse_quantity<Bytes>(to_text(Bytes(std::llround(exact * share))));
+  };
+  const Bytes near = shown(1);
+  return static_cast<double>(near.value()) >= exact ? near : shown(1.001);
 }
 
 std::string progress_text(const SearchProgress& progress) {

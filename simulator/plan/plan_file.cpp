@@ -7,6 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "costmodel/base/input_error.h"
 #include "costmodel/cluster/cluster.h"
 
 namespace meshwright {
@@ -70,7 +71,8 @@ std::size_t index(const JsonInput& json) {
 // Names of axes and dimensions, by which files call what plans have ids for.
 class PlanNames {
  public:
-  PlanNames(const Mesh& mesh, const std::vector<Dim>& dims) : mesh_(mesh), dims_(dims) {}
+  PlanNames(const Plan& plan, const std::vector<Dim>& dims)
+      : mesh_(plan.slots.front().mesh), dims_(dims), model_(plan.model.name) {}
 
   Json json(const std::vector<AxisId>& axes) const {
     Json names = Json::array();
@@ -121,7 +123,10 @@ class PlanNames {
       const bool zigzag = name.ends_with('~');
       const auto dim =
           std::ranges::find(dims_, zigzag ? name.substr(0, name.size() - 1) : name, &Dim::name);
-      if (dim == dims_.end()) json.at("work").fail(fmt::format("the model has no {}", name));
+      if (dim == dims_.end()) {
+        json.at("work").fail(fmt::format("the model has no {}; the plan was made for {}",
+                                         printable(name), printable(model_)));
+      }
       op.work[DimId(static_cast<std::size_t>(dim - dims_.begin()))] = {
           read_axes(axes), zigzag ? ShardOrder::Zigzag : ShardOrder::Contiguous};
     }
@@ -170,6 +175,7 @@ class PlanNames {
 
   const Mesh& mesh_;
   const std::vector<Dim>& dims_;
+  const std::string& model_;
 };
 
 Json slot_json(const Slot& slot) {
@@ -295,7 +301,7 @@ std::vector<OrderEntry> read_order(const JsonInput& json) {
 }  // namespace
 
 std::string plan_text(const Plan& plan, const std::vector<Dim>& dims) {
-  const PlanNames names(plan.slots.front().mesh, dims);
+  const PlanNames names(plan, dims);
   Json json = {{"format", kFormat},
                {"version", kVersion},
                {"model", {{"name", plan.model.name}, {"hash", plan.model.hash}}},
@@ -362,7 +368,7 @@ Plan read_plan(const JsonInput& json, const std::vector<Dim>& dims) {
     plan.chunks.push_back(read_chunk(chunk));
   }
   if (plan.slots.empty()) json.at("slots").fail_expected("at least one slot");
-  const PlanNames names(plan.slots.front().mesh, dims);
+  const PlanNames names(plan, dims);
   plan.batch_axes = names.read_axes(json.at("batch_axes"));
   const JsonInput state = json.at("state");
   plan.state = {names.read_axes(state.at("optimizer")), names.read_axes(state.at("gradients")),

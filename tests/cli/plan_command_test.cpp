@@ -174,6 +174,8 @@ TEST_CASE("text starts with what was asked, then plans, proof and space") {
     REQUIRE(found != std::string::npos);
     at = found;
   }
+  const std::string alone = " --model gpt2-tiny --cluster h100:1x1 --global-batch 8 --seq 64";
+  CHECK_THAT(run_program("plan" + alone).out, Contains("gpt2-tiny on h100:1x1: 1 device, bf16"));
 }
 
 TEST_CASE("where nothing fits, the nearest is named and what would help") {
@@ -290,13 +292,20 @@ TEST_CASE("what cannot be asked is refused in words") {
   check_refused(cut + "--pin pp=16", 2, "pp=16: the model has 12 repeated blocks to cut at");
   check_refused(cut + "--pin pp=2,layers=3+3", 2, "layers=3+3: the model has 12");
   check_refused(kTask + "--wide --pin summa=true,tensor=2d", 2,
-                "pin summa=true: it can be simulated, but is not searched");
+                "--pin summa=true: it can be simulated, but is not searched");
   check_refused(kTask + "--pin tp", 2, "--pin tp: expected a key with a value such as tp=8");
   check_refused(kTask + "--pin tp=two", 2, "tp: expected a whole number");
   check_refused(kTask + "--pin horse=2", 2, "--pin horse=2: unknown key \"horse\"");
   check_refused(kTask + "--pin tp=2 --pin tp=4", 2, "--pin tp=2,tp=4: tp is given twice");
+  check_refused(
+      kTask + "--pin recompute=drop:horse", 2,
+      "--pin recompute=drop:horse: recompute=drop:horse: no layer has a tensor \"horse\"");
+  check_refused(kTask + "--pin depth=2", 2, "--pin depth=2: depth: only tensor=2.5d has layers");
   check_refused(kTask + "--all", 2, "--all: needs --json");
-  check_refused(kTask + "--forbid horse", 2, "horse: expected a key that is searched: dp, tp, ");
+  check_refused(kTask + "--forbid horse", 2,
+                "--forbid horse: expected a key that is searched: dp, tp, ");
+  check_refused(kTask + "--forbid zero=9", 2, "--forbid zero=9: zero: expected a whole number");
+  check_refused(kTask + "--forbid recompute=drop:horse", 2, "no layer has a tensor \"horse\"");
   check_refused(kTask + "--forbid zero=", 2, "--forbid zero=: expected a key such as offload");
   check_refused(kTask + "--max-memory much", 2, "--max-memory much: expected a size such as");
   check_refused(kTask + "--deadline 2030-01-01", 2, "--deadline: needs --tokens");

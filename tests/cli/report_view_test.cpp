@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/search_view.h"
+
 namespace meshwright {
 namespace {
 
@@ -156,6 +158,18 @@ TEST_CASE("the report says what hosts hold and whether they can") {
   CHECK(contains(report_text(report),
                  "12 GiB of 16 GiB: fits, but its host does not have the memory\n"));
   CHECK(contains(report_text(report), "5 GiB of 4 GiB: does not fit, 1 GiB too much\n"));
+}
+
+TEST_CASE("the memory that is said to be enough is enough as it is shown") {
+  // 2264924160 B / 0.95 = 2.2204 GiB, and 2.22 GiB would be too little.
+  CHECK(to_text(memory_for(Bytes(2264924160))) == "2.223 GiB");
+  for (std::int64_t needed = 1 << 20; needed < std::int64_t{1} << 45; needed += needed / 7) {
+    const Bytes shown = *parse_quantity<Bytes>(to_text(memory_for(Bytes(needed))));
+    const double enough = static_cast<double>(needed) / 0.95;
+    CAPTURE(needed);
+    CHECK(static_cast<double>(shown.value()) >= enough);
+    CHECK(static_cast<double>(shown.value()) < enough * 1.002);
+  }
 }
 
 }  // namespace meshwright

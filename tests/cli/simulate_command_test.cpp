@@ -290,6 +290,12 @@ TEST_CASE("a saved plan simulates and lowers as its short form does") {
   check_error(saved + " --seq 65", 2, "the plan has global batch 8, sequence 64, precision bf16");
   check_error("simulate --model gpt2 --cluster h100 --plan " + file, 20,
               "the plan was made for another model: gpt2-tiny");
+  CHECK(run_program("simulate --model llama3-8b --cluster h100 --global-batch 8 --seq 64 "
+                    "--plan dp=4,tp=2 --save-plan " +
+                    file)
+            .exit_code == 0);
+  check_error("simulate --model gpt2 --cluster h100 --plan " + file, 20,
+              "the model has no kv_heads; the plan was made for llama3-8b");
 }
 
 TEST_CASE("the trace has named lanes and memory counters") {
