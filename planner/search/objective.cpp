@@ -6,7 +6,9 @@ namespace meshwright {
 
 double cost_of(const SearchQuestion& question, const PlanChoices& choices, Seconds step) {
   const auto devices = static_cast<double>(device_count(choices));
-  const double longest = question.longest_step ? question.longest_step->value() : 0;
+  // Where no step is too long, one that nobody waits for.
+  constexpr double kLongest = 1e4;
+  const double longest = question.longest_step ? question.longest_step->value() : kLongest;
   switch (question.objective) {
     case Objective::Time:
       return step.value();
@@ -14,7 +16,7 @@ double cost_of(const SearchQuestion& question, const PlanChoices& choices, Secon
       return step.value() * devices;
     case Objective::Devices:
       // Of plans with as many devices the fastest: its step is a part of one device.
-      return devices + 0.5 * (longest > 0 ? std::min(1.0, step.value() / longest) : 0);
+      return devices + 0.5 * std::min(1.0, step.value() / longest);
   }
   return step.value();
 }

@@ -321,6 +321,7 @@ std::vector<PlanChoices> SearchSpace::zeros(const PlanChoices& partial) const {
 // with all. In one node little is gained. ZeRO-2 sums for every micro-batch and needs more memory
 // than ZeRO-3, and of sums where replicas share experts out bounds say nothing.
 std::vector<PlanChoices> SearchSpace::shards(const PlanChoices& state) const {
+  if (base_.shard && state.dp % *base_.shard != 0) return {};
   std::vector<PlanChoices> all = {state};
   all.back().shard = base_.shard;
   const auto add = [&](std::int64_t shard) {

@@ -247,6 +247,10 @@ TEST_CASE("deadlines and objectives") {
   const auto per_device = [](const json& document) {
     return document.at("plans")[0].at("report").at("tokens_per_s_per_device").get<double>();
   };
+  // Of plans with as few devices the fastest, also where there is no deadline.
+  const json fewest = planned(kTask + "--objective devices --gap 0").at("plans")[0];
+  const json alone = planned(kTask + "--pin dp=1,tp=1,pp=1,cp=1 --gap 0").at("plans")[0];
+  CHECK(fewest.at("report").at("step_s") == alone.at("report").at("step_s"));
   CHECK(per_device(planned(kTask + "--objective tokens-per-device --gap 0")) >=
         per_device(planned(kTask + "--gap 0")));
   CHECK(planned(kTask + "--objective money --gap 0").at("plans")[0] ==
@@ -300,6 +304,7 @@ TEST_CASE("what cannot be asked is refused in words") {
   check_refused(
       kTask + "--pin recompute=drop:horse", 2,
       "--pin recompute=drop:horse: recompute=drop:horse: no layer has a tensor \"horse\"");
+  check_refused(kTask + "--pin shard=3", 2, "shard=3: it does not divide dp=");
   check_refused(kTask + "--pin depth=2", 2, "--pin depth=2: depth: only tensor=2.5d has layers");
   check_refused(kTask + "--all", 2, "--all: needs --json");
   check_refused(kTask + "--forbid horse", 2,
