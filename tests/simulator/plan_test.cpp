@@ -50,7 +50,8 @@ TEST_CASE("a bad plan file is refused with file, field and reason") {
                 "p.json: state.optimizer[0]: expected an axis of the slots, found \"cp\"");
   check_refused("\"optimizer\": []", "\"optimiser\": []",
                 "p.json: state: the field \"optimizer\" is missing");
-  check_refused("\"heads\": [", "\"haeds\": [", "p.json: ops[1].work: the model has no haeds");
+  check_refused("\"heads\": [", "\"haeds\": [",
+                "p.json: ops[1].work: the model has no haeds; the plan was made for gpt");
   check_refused("all_reduce tp", "all_reduce",
                 "p.json: ops[0].outputs.0[0]: expected a step such as \"all_gather tp "
                 "sequence\", found \"all_reduce\"");
