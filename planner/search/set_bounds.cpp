@@ -85,10 +85,9 @@ PlanBound SetBounds::bound_of(Child& child) {
   return {};
 }
 
-std::vector<Staging> SetBounds::stagings(const PlanChoices& choices) {
-  if (!space_.stages_alike()) return space_.stagings(choices);
+const std::vector<Staging>& SetBounds::stagings(const PlanChoices& choices) {
   const auto [entry, added] = stagings_.try_emplace(choices.pp);
-  if (added) entry->second = space_.stagings(choices);
+  if (added || !space_.stages_alike()) entry->second = space_.stagings(choices);
   return entry->second;
 }
 

@@ -47,7 +47,7 @@ class SetBounds {
   PlanBound of_place(const PlanChoices& choices);
   PlanBound of_schedule(const PlanChoices& choices);
   PlanChoices in_largest_buckets(const PlanChoices& choices) const;
-  std::vector<Staging> stagings(const PlanChoices& choices);
+  const std::vector<Staging>& stagings(const PlanChoices& choices);
   StateTransfers state_transfers(const PlanChoices& choices);
   PlanChoices in_any_bucket(const PlanChoices& choices) const;  // for what is needed
   PlanBound of_memory(const PlanChoices& choices);
@@ -64,7 +64,7 @@ class SetBounds {
   const SearchSpace& space_;
   const Bytes room_;
   std::unique_ptr<Bounds> bounds_;
-  std::map<std::int64_t, std::vector<Staging>> stagings_;  // by stages, where these are alike
+  std::map<std::int64_t, std::vector<Staging>> stagings_;  // the latest, by stages
   // Of the latest division: it has many schedules.
   PlanChoices divided_;
   std::vector<StateTransfers> transfers_;
