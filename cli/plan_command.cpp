@@ -15,7 +15,6 @@
 #include "costmodel/base/input_error.h"
 #include "costmodel/base/write_file.h"
 #include "simulator/plan/plan_file.h"
-#include "simulator/report/predict.h"
 
 namespace meshwright {
 namespace {
@@ -105,23 +104,11 @@ void require_possible(const SearchAsked& asked, const SearchAnswer& answer) {
                                reasons_text(problems), others.empty() ? "" : others + ")"));
 }
 
-// A search that ended by counts knows only what the nearest plan needs at least.
-void settle_nearest(SearchResult& result, const SearchAsked& asked) {
-  if (result.complete) return;
-  const Setting& setting = asked.asked.setting;
-  const auto made = plan_of(result.nearest->choices, asked.question.batch, setting);
-  if (!std::holds_alternative<Plan>(made)) return;
-  const Report report = predict(std::get<Plan>(made), setting).report;
-  result.nearest->needed = Report::needed(report.fullest());
-  if (report.host && report.host->is_too_much()) result.nearest->host = report.host;
-}
-
 SearchAnswer answer_to(const SearchAsked& asked, const SearchWatch& watch) {
   SearchAnswer answer{.result = searched(asked, watch)};
   const SearchResult& result = answer.result;
   const SearchQuestion& question = asked.question;
   answer.stopped = watch.stop.stop_requested() && !result.complete;
-  if (answer.result.nearest && !answer.stopped) settle_nearest(answer.result, asked);
   if (!result.plans.empty()) {
     if (asked.front) answer.front = front_of(result, question, asked.asked.setting, watch);
     return answer;

@@ -400,7 +400,8 @@ class Search {
       note(node);
     }
     if (early_ && !result_.nearest) note(*early_);
-    if (!result_.nearest || !result_.complete) return;
+    const bool was_stopped = stop_.stop_requested() && !result_.complete;
+    if (!result_.nearest || was_stopped) return;
     const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
     if (!std::holds_alternative<Plan>(made)) return;
     const Report report = predict(std::get<Plan>(made), setting_).report;
