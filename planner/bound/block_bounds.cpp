@@ -7,7 +7,6 @@
 
 #include "costmodel/base/checked.h"
 #include "planner/bound/block_memory.h"
-#include "planner/bound/grown_fragment.h"
 #include "planner/bound/layer_ops.h"
 #include "planner/bound/stretch_play.h"
 #include "simulator/choices/recompute_segments.h"
@@ -101,7 +100,7 @@ void add_weights(BlockBound& cost, const PricedProgram& priced, const Fragment& 
   }
 }
 
-// Bytes of what goes from the first repetition of a layer to the second, of a sample.
+// Bytes of what goes from the first repetition of a layer to the second.
 Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange& ops) {
   const Placement placement(plan, plan.slots.front().mesh.devices().front());
   const Shards shards(planned, plan, placement);
@@ -116,11 +115,10 @@ Bytes message_bytes(const PlannedGraph& planned, const Plan& plan, const OpRange
   return bytes;
 }
 
-// One micro-batch on the devices of one tensor group, with so many samples on each, and on those of
-// replicas that share experts with it.
-PlanChoices block_choices(const PlanChoices& choices, std::int64_t samples) {
+// One micro-batch on the devices of one tensor group, and on those of replicas that share experts
+// with it.
+PlanChoices block_choices(const PlanChoices& choices) {
   PlanChoices one = choices;
-  one.microbatch = samples * tensor_mesh(choices).batch_parts;
   one.dp = replicas_sharing_experts(choices);
   one.pp = one.virtual_stages = 1;
   one.schedule = Schedule::OneForwardOneBackward;
@@ -143,17 +141,7 @@ Fragment lower_all(const PlannedGraph& planned, const Plan& plan) {
                         FragmentEdges::Given);
 }
 
-Plan with_more_samples(Plan plan, std::int64_t times) {
-  plan.micro_batch *= times;
-  plan.global_batch *= times;
-  return plan;
-}
-
 }  // namespace
-
-const Fragment& LoweredBlocks::two() const {
-  return more->get([&] { return lower_all(*planned.graph, with_more_samples(plan, 2)); });
-}
 
 std::vector<BlockOps> block_ops(const Model& model) {
   std::vector<BlockOps> blocks;
@@ -194,9 +182,8 @@ std::variant<PlannedBlocks, Reasons> plan_blocks(const PlanChoices& choices,
   Reasons problems;
   check_tensor(problems, choices, batch);
   if (!problems.empty()) return problems;
-  PlannedBlocks blocks{.choices = block_choices(choices, 1)};
-  blocks.batch = block_batch(batch, blocks.choices);
-  auto made = plan_of(blocks.choices, blocks.batch, few);
+  PlannedBlocks blocks{.choices = block_choices(choices)};
+  auto made = plan_of(blocks.choices, block_batch(batch, blocks.choices), few);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   blocks.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
   blocks.graph = std::make_shared<const PlannedGraph>(plan_graph(few.model, *blocks.plan));
@@ -204,8 +191,9 @@ std::variant<PlannedBlocks, Reasons> plan_blocks(const PlanChoices& choices,
 }
 
 LoweredBlocks lower_blocks(const PlannedBlocks& planned) {
-  return {
-      .planned = planned, .plan = *planned.plan, .one = lower_all(*planned.graph, *planned.plan)};
+  return {.planned = planned,
+          .plan = *planned.plan,
+          .fragment = lower_all(*planned.graph, *planned.plan)};
 }
 
 std::variant<LoweredBlocks, Reasons> lower_blocks(const PlannedBlocks& planned,
@@ -216,32 +204,19 @@ std::variant<LoweredBlocks, Reasons> lower_blocks(const PlannedBlocks& planned,
   Reasons problems;
   check_dropped(problems, choices, few.model);
   if (!problems.empty()) return problems;
-  LoweredBlocks blocks{.planned = planned, .plan = *planned.plan, .one = {}};
+  LoweredBlocks blocks{.planned = planned, .plan = *planned.plan, .fragment = {}};
   blocks.plan.recompute = recompute_segments(choices, few.model, blocks.plan.chunks);
   problems = check_recompute(blocks.plan, planned.graph->graph);
   if (!problems.empty()) return problems;
-  blocks.one = lower_all(*planned.graph, blocks.plan);
+  blocks.fragment = lower_all(*planned.graph, blocks.plan);
   return blocks;
 }
 
-std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t samples,
-                                     const Setting& few) {
-  if (blocks.plan.ops.empty() || samples == 1) return blocks.plan.ops;
-  // Of several ways to move a tensor the cheapest depends on its size.
-  const PlanChoices choices = block_choices(blocks.planned.choices, samples);
-  return resolve(choices, block_batch(blocks.planned.batch, choices), few.model, few.cluster,
-                 *few.costs)
-      .ops;
-}
-
-Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
-                      const std::vector<OpPlan>& ops, const Setting& few) {
-  if (ops == blocks.plan.ops) {
-    return samples == 1 ? blocks.one : grown(blocks.one, blocks.two(), samples);
-  }
-  Plan plan = with_more_samples(blocks.plan, samples);
-  plan.ops = ops;
-  return lower_all(plan_graph(few.model, plan), plan);
+Fragment lower_twice(const LoweredBlocks& blocks) {
+  Plan plan = blocks.plan;
+  plan.micro_batch *= 2;
+  plan.global_batch *= 2;
+  return lower_all(*blocks.planned.graph, plan);
 }
 
 std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& batch,
@@ -260,9 +235,7 @@ std::vector<LayerOp> layer_ops(const PlanChoices& choices, const BatchChoice& ba
   const LoweredBlocks blocks = lower_blocks(std::get<PlannedBlocks>(made));
   const Plan& plan = blocks.plan;
   const PlannedGraph& planned = *blocks.planned.graph;
-  const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
-  const Fragment fragment =
-      with_samples(blocks, samples, ops_with_samples(blocks, samples, few), few);
+  const Fragment& fragment = blocks.fragment;
   const PricedProgram priced(fragment, plan, few, links);
   std::vector<LayerOp> ops(layer->ops.end_op - layer->ops.first_op);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -313,13 +286,10 @@ double least_part(const PlannedGraph& planned, const Plan& plan) {
   return least;
 }
 
-BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
-                         const std::vector<OpPlan>& ops, const Setting& few, const LinkMap& links) {
+BlockBounds block_bounds(const LoweredBlocks& blocks, const Setting& few, const LinkMap& links) {
   const Plan& plan = blocks.plan;
   const PlannedGraph& planned = *blocks.planned.graph;
-  const bool as_lowered = samples == 1 && ops == plan.ops;
-  const Fragment made = as_lowered ? Fragment() : with_samples(blocks, samples, ops, few);
-  const Fragment& fragment = as_lowered ? blocks.one : made;
+  const Fragment& fragment = blocks.fragment;
   const PricedProgram priced(fragment, plan, few, links);
   const Stretch forward{0, priced.forward_end()};
   const Stretch backward{priced.forward_end(), priced.program().tasks.size()};
@@ -353,7 +323,7 @@ BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
     const bool closes = block.ops.end_op == planned.graph.ops.size() && !block.layer;
     if (closes) costs.closing = closing_memory(priced, fragment, plan.precision, ahead, back);
     if (block.layer && costs.message == Bytes()) {
-      costs.message = message_bytes(planned, plan, block.ops) * samples;
+      costs.message = message_bytes(planned, plan, block.ops);
     }
   }
   costs.likenesses = likenesses.size();

@@ -14,7 +14,6 @@
 #include "planner/bound/block_steps.h"
 #include "planner/bound/max_plus.h"
 #include "planner/bound/port_load.h"
-#include "planner/bound/shared_memo.h"
 #include "simulator/choices/plan_choices.h"
 #include "simulator/lowering/fragment.h"
 #include "simulator/report/predict.h"
@@ -123,51 +122,40 @@ std::vector<BlockOps> block_ops(const Model& model);
 // The same setting for another model, which must outlive it.
 Setting with_model(const Setting& setting, const Model& model);
 
-// A plan of the blocks of a model of few layers on the devices of one tensor group, with a sample
-// of a micro-batch on each, and what it makes of the model.
+// A plan of the blocks of a model of few layers on the devices of one tensor group, with a
+// micro-batch, and what it makes of the model.
 struct PlannedBlocks {
   PlanChoices choices;
-  BatchChoice batch;
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const PlannedGraph> graph;  // refers to the plan; whatever is recomputed
 };
-// Of the choices replicas, stages, schedule, state, bucket, offload and micro-batch do not count.
+// Of the choices replicas, stages, schedule, state, bucket and offload do not count.
 std::variant<PlannedBlocks, Reasons> plan_blocks(const PlanChoices& choices,
                                                  const BatchChoice& batch, const Setting& few);
 
-// The blocks as one device has them, with one and with two samples of a micro-batch: what they are
-// with more follows from these, where the same transfers are cheapest. The latter are lowered when
-// they are asked for: many micro-batches have one sample.
+// The blocks as one device has them.
 struct LoweredBlocks {
   PlannedBlocks planned;
   Plan plan;  // with what is recomputed
-  Fragment one;
-  std::shared_ptr<MadeOnce<Fragment>> more = std::make_shared<MadeOnce<Fragment>>();
-
-  const Fragment& two() const;
+  Fragment fragment;
 };
 // As planned, and with another recomputation.
 LoweredBlocks lower_blocks(const PlannedBlocks& planned);
 std::variant<LoweredBlocks, Reasons> lower_blocks(const PlannedBlocks& planned,
                                                   const RecomputeChoice& recompute,
                                                   const Setting& few);
-
-// How the ops of a plan with so many samples on a device are divided, whatever is recomputed.
-std::vector<OpPlan> ops_with_samples(const LoweredBlocks& blocks, std::int64_t samples,
-                                     const Setting& few);
-// What blocks are lowered to with so many samples on a device, and these ops.
-Fragment with_samples(const LoweredBlocks& blocks, std::int64_t samples,
-                      const std::vector<OpPlan>& ops, const Setting& few);
+// What they are with twice the micro-batch and the same ways to other layouts. With more samples
+// every number grows by as much again, as long as these ways are the cheapest.
+Fragment lower_twice(const LoweredBlocks& blocks);
 
 // Of what the first device of a tensor group computes, what any other one does at the least: where
 // a dimension does not divide, as heads of attention may not, the first devices have one more of
 // it.
 double least_part(const PlannedGraph& planned, const Plan& plan);
 
-// What a block costs with so many samples. The times are those of a play in which nothing is shared
+// What blocks cost. The times are those of a play in which nothing is shared
 // and kernels are slowed by collectives beside them no more than they must be: never more than the
 // engine's.
-BlockBounds block_bounds(const LoweredBlocks& blocks, std::int64_t samples,
-                         const std::vector<OpPlan>& ops, const Setting& few, const LinkMap& links);
+BlockBounds block_bounds(const LoweredBlocks& blocks, const Setting& few, const LinkMap& links);
 
 }  // namespace meshwright

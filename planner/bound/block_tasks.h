@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -13,8 +15,26 @@ namespace meshwright {
 // A kernel of a block, or a transfer of rows to their experts or among devices that share products
 // or the sequence out, of a micro-batch of one and of two samples. Nothing for other transfers and
 // for slices of what was gathered: they pass on what they wait for.
-struct BlockTask {
+struct SampledWork {
   std::variant<std::monostate, Kernel, Transfer> one, two;
+  friend bool operator==(const SampledWork&, const SampledWork&) = default;
+};
+
+// Divisions of work that differ in little do mostly the same: it is there once, as long as a task
+// does it.
+class SharedWorks {
+ public:
+  std::shared_ptr<const SampledWork> get(SampledWork work);
+
+ private:
+  void forget_unused();
+
+  std::unordered_multimap<std::size_t, std::weak_ptr<const SampledWork>> known_;  // by likeness
+  std::size_t many_ = 1024;
+};
+
+struct BlockTask {
+  std::shared_ptr<const SampledWork> work;
   std::vector<std::size_t> waits;  // earlier tasks of the same block and direction, in the list
   std::size_t block = 0, lane = 0;
   bool forward = true;
@@ -29,6 +49,7 @@ struct BlockTask {
   std::vector<Used> buffers;
 };
 // Those of all blocks, as a device does them.
-std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few);
+std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few,
+                                   SharedWorks& works);
 
 }  // namespace meshwright

@@ -217,9 +217,9 @@ std::int64_t Bounds::sharing_host_link(const PlanChoices& choices) const {
 // Of devices that share a link to their host.
 double Bounds::least_part_copied(const PlanChoices& choices) {
   if (!setting_.engine.share_links || sharing_host_link(choices) < 2) return 1;
-  const auto lowered = lowered_blocks(choices);
-  const auto& blocks = std::get<LoweredBlocks>(*lowered);
-  return least_part(*blocks.planned.graph, blocks.plan);
+  const auto planned = planned_blocks(choices, {key_of(choices), choices.microbatch});
+  const auto& blocks = std::get<PlannedBlocks>(*planned);
+  return least_part(*blocks.graph, *blocks.plan);
 }
 
 // `others`: of each of those that share the link of the first one.

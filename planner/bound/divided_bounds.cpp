@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/bound/grown_fragment.h"
+#include "planner/bound/grown_work.h"
 #include "planner/bound/plan_bound.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
@@ -57,14 +57,19 @@ double Bounds::exchange_s(Transfer transfer, const PlanChoices& choices) const {
 
 // In another place sums may take other steps, which are no less: of sums that all get, or that each
 // gets a part of, and of parts that all get, none takes less than the cheapest way does.
-double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices) {
-  const bool alike = transfer_alike(choices) &&
-                     static_cast<std::int64_t>(transfer.group.size()) == choices.tp &&
-                     stage_axes(choices, setting_.model).tensor.size() == 1;
+double Bounds::tensor_s(const Transfer& transfer, const PlanChoices& choices,
+                        const std::optional<ReplicaGroup>& group) {
+  if (!group || static_cast<std::int64_t>(transfer.group.size()) != choices.tp) return 0;
+  return sum_s(transfer, *group, choices.sequence_parallel);
+}
+
+// None: they do not all transfer alike, or about different things.
+std::optional<Bounds::ReplicaGroup> Bounds::tensor_group(const PlanChoices& choices) const {
   const ReplicaGroup group{choices.tp,
                            choices.place.empty() ? choices.tp : key_of(choices).tp_inside};
-  if (!alike || choices.tp % group.inside != 0 || !has_room_for(group)) return 0;
-  return sum_s(transfer, group, choices.sequence_parallel);
+  const bool alike = transfer_alike(choices) && choices.tp % group.inside == 0 &&
+                     has_room_for(group) && stage_axes(choices, setting_.model).tensor.size() == 1;
+  return alike ? std::optional(group) : std::nullopt;
 }
 
 // Of some of the tensor devices, wherever these stand in nodes.
@@ -136,10 +141,11 @@ double Bounds::context_s(Transfer transfer, const PlanChoices& choices) const {
   return std::min(exchange, price(TransferKind::AllGather));
 }
 
-double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices) {
+double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices,
+                          const std::optional<ReplicaGroup>& tensor) {
   if (transfer.rows) return exchange_s(transfer, choices);
   if (choices.tensor != TensorForm::OneD) return square_s(transfer, choices);
-  return transfer.purpose == Purpose::Tensor ? tensor_s(transfer, choices)
+  return transfer.purpose == Purpose::Tensor ? tensor_s(transfer, choices, tensor)
                                              : context_s(transfer, choices);
 }
 
@@ -148,9 +154,9 @@ Bounds::KernelTimes Bounds::newly_timed(const std::vector<BlockTask>& tasks,
   KernelTimes times{.of_tasks = std::vector<std::optional<double>>(tasks.size()), .largest = {}};
   Kernel kernel;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
-    const auto* one = std::get_if<Kernel>(&tasks[t].one);
+    const auto* one = std::get_if<Kernel>(&tasks[t].work->one);
     if (!one) continue;
-    grow(kernel, *one, std::get<Kernel>(tasks[t].two), samples);
+    grow(kernel, *one, std::get<Kernel>(tasks[t].work->two), samples);
     times.largest = std::max(times.largest, used_by(tasks[t], kernel, samples, batch_.precision));
     times.of_tasks[t] = kernel_s(kernel);
   }
@@ -172,10 +178,13 @@ const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) 
       {key_of(any_place), choices.microbatch}, [&] { return newly_timed(tasks, samples); },
       [](const KernelTimes& times) { return times.of_tasks.size(); });
   std::vector<std::optional<double>> seconds = kernels->of_tasks;
+  const auto tensor = tensor_group(choices);
   for (std::size_t t = 0; t < tasks.size(); ++t) {
-    const auto* moved = std::get_if<Transfer>(&tasks[t].one);
+    const SampledWork& work = *tasks[t].work;
+    const auto* moved = std::get_if<Transfer>(&work.one);
     if (!moved) continue;
-    seconds[t] = transfer_s(grown(*moved, std::get<Transfer>(tasks[t].two), samples), choices);
+    const Transfer whole = grown(*moved, std::get<Transfer>(work.two), samples);
+    seconds[t] = transfer_s(whole, choices, tensor);
   }
   entry->second = sample_of(tasks, seconds, choices.microbatch);
   entry->second.largest = kernels->largest;

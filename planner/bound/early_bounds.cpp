@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "planner/bound/grown_fragment.h"
+#include "planner/bound/grown_work.h"
 #include "planner/bound/plan_bound.h"
 #include "planner/bound/task_ends.h"
 #include "simulator/choices/tensor_form.h"
@@ -90,9 +90,12 @@ const Bounds::SampleSeconds& Bounds::plain_sample(const PlanChoices& choices,
 
 std::shared_ptr<const std::vector<BlockTask>> Bounds::tasks_of(const PlanChoices& choices) {
   const auto make = [&] {
-    const auto lowered = lowered_blocks(choices);
-    const auto* blocks = std::get_if<LoweredBlocks>(&*lowered);
-    return blocks ? block_tasks(*blocks, few_) : std::vector<BlockTask>();
+    PlanChoices one = choices;
+    one.microbatch = tensor_mesh(choices).batch_parts;
+    const auto planned = plan_blocks(one, batch_, few_setting_);
+    const auto* blocks = std::get_if<PlannedBlocks>(&planned);
+    return blocks ? block_tasks(lower_blocks(*blocks), few_, shared_works_)
+                  : std::vector<BlockTask>();
   };
   return tasks_.get(key_of(choices), make, std::size<std::vector<BlockTask>>);
 }
@@ -105,9 +108,9 @@ Bounds::SampleSeconds Bounds::newly_sampled(const PlanChoices& choices, std::int
   Kernel whole;
   for (std::size_t t = 0; t < tasks->size(); ++t) {
     const BlockTask& task = (*tasks)[t];
-    const auto* one = std::get_if<Kernel>(&task.one);
+    const auto* one = std::get_if<Kernel>(&task.work->one);
     if (!one) continue;
-    grow(whole, *one, std::get<Kernel>(task.two), microbatch / parts);
+    grow(whole, *one, std::get<Kernel>(task.work->two), microbatch / parts);
     // However experts are shared out, the rows are no fewer: at best they are all one expert's.
     if (one->kind == KernelKind::ExpertMatmul) {
       for (Operand& operand : whole.operands) {

@@ -168,27 +168,11 @@ std::unique_ptr<Bounds> Bounds::for_another_thread() const {
   return other;
 }
 
-std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> Bounds::lowered_blocks(
-    const PlanChoices& choices) {
-  const LoweredKey key = key_of(choices);
-  const auto tasks = [](const std::variant<LoweredBlocks, Reasons>& lowered) -> std::size_t {
-    const auto* blocks = std::get_if<LoweredBlocks>(&lowered);
-    return blocks ? blocks->one.forward.size() + blocks->one.backward.size() : 1;
-  };
-  return known_->lowered.get(
-      key, [&] { return newly_lowered(choices, key); }, tasks);
-}
-
-std::variant<LoweredBlocks, Reasons> Bounds::newly_lowered(const PlanChoices& choices,
-                                                           const LoweredKey& key) {
-  LoweredKey plain = key;
-  plain.recompute = {};
-  const auto planned = known_->planned.get(
-      plain, [&] { return newly_planned(choices, plain); }, [](const auto&) { return 1; });
-  if (const auto* reasons = std::get_if<Reasons>(&*planned)) return *reasons;
-  const auto& blocks = std::get<PlannedBlocks>(*planned);
-  if (key.recompute == plain.recompute) return lower_blocks(blocks);
-  return lower_blocks(blocks, key.recompute, few_setting_);
+std::shared_ptr<const std::variant<PlannedBlocks, Reasons>> Bounds::planned_blocks(
+    const PlanChoices& choices, BlocksKey key) const {
+  key.first.recompute = {};
+  return known_->planned.get(
+      key, [&] { return newly_planned(choices, key.first); }, [](const auto&) { return 1; });
 }
 
 std::variant<PlannedBlocks, Reasons> Bounds::newly_planned(const PlanChoices& choices,
@@ -208,18 +192,17 @@ const std::variant<BlockBounds, Reasons>& Bounds::blocks(const PlanChoices& choi
 }
 
 std::variant<BlockBounds, Reasons> Bounds::newly_bounded(const PlanChoices& choices,
-                                                         const BlocksKey& key) {
-  const auto lowered = lowered_blocks(choices);
-  if (const auto* reasons = std::get_if<Reasons>(&*lowered)) return *reasons;
-  const auto& known = std::get<LoweredBlocks>(*lowered);
-  const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;
-  BlocksKey plain = key;
-  plain.first.recompute = {};
-  if (latest_ != plain) {
-    latest_ = plain;
-    latest_ops_ = ops_with_samples(known, samples, few_setting_);
+                                                         const BlocksKey& key) const {
+  const auto known = planned_blocks(choices, key);
+  if (const auto* reasons = std::get_if<Reasons>(&*known)) return *reasons;
+  const auto& planned = std::get<PlannedBlocks>(*known);
+  const RecomputeChoice& recompute = key.first.recompute;
+  if (recompute == RecomputeChoice()) {
+    return block_bounds(lower_blocks(planned), few_setting_, links_);
   }
-  return block_bounds(known, samples, latest_ops_, few_setting_, links_);
+  const auto lowered = lower_blocks(planned, recompute, few_setting_);
+  if (const auto* reasons = std::get_if<Reasons>(&lowered)) return *reasons;
+  return block_bounds(std::get<LoweredBlocks>(lowered), few_setting_, links_);
 }
 
 const BlockBounds& Bounds::plain_blocks(const PlanChoices& choices) {

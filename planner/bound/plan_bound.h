@@ -170,14 +170,13 @@ class Bounds {
   };
   using BlocksKey = std::pair<LoweredKey, std::int64_t>;  // and micro-batch
   static LoweredKey key_of(const PlanChoices& choices);
-  std::shared_ptr<const std::variant<LoweredBlocks, Reasons>> lowered_blocks(
-      const PlanChoices& choices);
+  // Whatever is recomputed.
+  std::shared_ptr<const std::variant<PlannedBlocks, Reasons>> planned_blocks(
+      const PlanChoices& choices, BlocksKey key) const;
   std::variant<PlannedBlocks, Reasons> newly_planned(const PlanChoices& choices,
                                                      const LoweredKey& key) const;
-  std::variant<LoweredBlocks, Reasons> newly_lowered(const PlanChoices& choices,
-                                                     const LoweredKey& key);
   std::variant<BlockBounds, Reasons> newly_bounded(const PlanChoices& choices,
-                                                   const BlocksKey& key);
+                                                   const BlocksKey& key) const;
   // Of devices that have the same weights: all, those that have the same experts, those that share
   // one copy of the state out, and those that have the same share of it.
   enum class Repeating { All, Experts, Owners, Shares };
@@ -241,12 +240,20 @@ class Bounds {
   // Of the stage that the last layer is in.
   double last_s(const SampleSeconds& seconds, const PlanChoices& choices) const;
   double kernel_s(const Kernel& kernel) const;  // on the first device
+  // Devices that transfer alike, as many of them in each node.
+  struct ReplicaGroup {
+    std::int64_t members = 1, inside = 1;
+    friend auto operator<=>(const ReplicaGroup&, const ReplicaGroup&) = default;
+  };
   // Of a transfer of a block in any place, at the least where it takes place.
-  double transfer_s(const Transfer& transfer, const PlanChoices& choices);
+  double transfer_s(const Transfer& transfer, const PlanChoices& choices,
+                    const std::optional<ReplicaGroup>& tensor);
   // Of rows that go to their experts, and of what devices transfer that share products or the
   // sequence out.
   double exchange_s(Transfer transfer, const PlanChoices& choices) const;
-  double tensor_s(const Transfer& transfer, const PlanChoices& choices);
+  double tensor_s(const Transfer& transfer, const PlanChoices& choices,
+                  const std::optional<ReplicaGroup>& group);
+  std::optional<ReplicaGroup> tensor_group(const PlanChoices& choices) const;
   double square_s(const Transfer& transfer, const PlanChoices& choices);
   double context_s(Transfer transfer, const PlanChoices& choices) const;
   // Elements of weights: those that all have part of, and those of experts.
@@ -255,11 +262,6 @@ class Bounds {
   };
   // Of these what a device has, where stages have equally much.
   StageHolds share_of(const PlanChoices& choices, const WeightElements& weights) const;
-  // Devices that transfer about the same weights, as many of them in each node.
-  struct ReplicaGroup {
-    std::int64_t members = 1, inside = 1;
-    friend auto operator<=>(const ReplicaGroup&, const ReplicaGroup&) = default;
-  };
   static std::int64_t repeats_in_node(const PlanChoices& choices);  // replicas, parts of sequences
   // Whether all groups that are as many, as many of them in a node, do so alike.
   bool transfer_alike(const PlanChoices& choices) const;
@@ -362,17 +364,13 @@ class Bounds {
   double flops_ = 0;  // of matrix products, of a step
   double peak_ = 0;   // of a device, in FLOPs per second
   struct KnownBlocks {
-    static constexpr std::size_t kPlanned = 300;
-    static constexpr std::size_t kTasks = 15'000;  // a thousand take one megabyte to three
+    static constexpr std::size_t kPlanned = 100;  // a hundred take ten megabytes or twenty
     SharedMemo<BlocksKey, std::variant<BlockBounds, Reasons>> blocks;
-    LatestMemo<LoweredKey, std::variant<PlannedBlocks, Reasons>> planned{kPlanned};
-    LatestMemo<LoweredKey, std::variant<LoweredBlocks, Reasons>> lowered{kTasks};
+    LatestMemo<BlocksKey, std::variant<PlannedBlocks, Reasons>> planned{kPlanned};
   };
   std::shared_ptr<KnownBlocks> known_;  // by all threads
-  // Of the last blocks that were asked about, whatever they recompute.
-  std::optional<BlocksKey> latest_;
-  std::vector<OpPlan> latest_ops_;
-  static constexpr std::size_t kBlockTasks = 25'000;                   // a thousand take a megabyte
+  SharedWorks shared_works_;
+  static constexpr std::size_t kBlockTasks = 60'000;  // a thousand take half a megabyte
   LatestMemo<LoweredKey, std::vector<BlockTask>> tasks_{kBlockTasks};  // by degrees, in any place
   static constexpr std::size_t kTimes = 400'000;                       // a thousand take 16 kB
   LatestMemo<BlocksKey, KernelTimes> kernel_times_{kTimes};            // in any place

@@ -1,4 +1,4 @@
-#include "planner/bound/grown_fragment.h"
+#include "planner/bound/grown_work.h"
 
 #include <cassert>
 
@@ -60,34 +60,12 @@ class Growth {
     add(transfer.source_cut.parts, two.source_cut.parts);
     add(transfer.target_cut.parts, two.target_cut.parts);
   }
-  void add(HostCopy& copy, const HostCopy& two) const {
-    add(copy.count, two.count);
-    add(copy.expected, two.expected);
-  }
-  void add(FragmentTask& task, const FragmentTask& two) const {
-    std::visit(
-        [&](auto& work) { add(work, std::get<std::remove_reference_t<decltype(work)>>(two.work)); },
-        task.work);
-  }
-  void add(FragmentBuffer& buffer, const FragmentBuffer& two) const {
-    add(buffer.buffer.count, two.buffer.count);
-    add(buffer.buffer.expected, two.buffer.expected);
-  }
 
  private:
   const std::int64_t samples_;
 };
 
 }  // namespace
-
-Fragment grown(const Fragment& one, const Fragment& two, std::int64_t samples) {
-  Fragment fragment = one;
-  const Growth growth(samples);
-  growth.add(fragment.buffers, two.buffers);
-  growth.add(fragment.forward, two.forward);
-  growth.add(fragment.backward, two.backward);
-  return fragment;
-}
 
 Transfer grown(const Transfer& one, const Transfer& two, std::int64_t samples) {
   Transfer transfer = one;
