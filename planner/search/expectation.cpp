@@ -45,6 +45,14 @@ bool Expectation::fits(const Node& node) const {
   return bytes_of(node) <= static_cast<double>(room_.value());
 }
 
+// Of a micro-batch through a layer: a hundred tasks.
+bool Expectation::plays_long(const Node& node) const {
+  constexpr std::int64_t kMany = 5000;
+  const PlanChoices& choices = node.choices;
+  if (node.depth < Depth::Microbatch) return false;
+  return passes_ / (choices.dp * choices.microbatch) > kMany;
+}
+
 bool Expectation::may_cost_less(const Node& plan, double enough) const {
   const auto known = cost_growth_.find(without_state(plan.choices));
   return known == cost_growth_.end() || plan.cost * known->second < enough;

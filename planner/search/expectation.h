@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
@@ -15,11 +16,14 @@ namespace meshwright {
 // would still fit if it needed as much more. It decides what is looked at first, and nothing else.
 class Expectation {
  public:
-  explicit Expectation(Bytes room) : room_(room) {}
+  // `passes`: of samples of a step through layers.
+  explicit Expectation(Bytes room, std::int64_t passes = 0) : room_(room), passes_(passes) {}
 
   double of(const Node& node) const;
   double bytes_of(const Node& node) const;  // what it needs
   bool fits(const Node& node) const;
+  // Whether its plans take long to simulate, as far as it is known.
+  bool plays_long(const Node& node) const;
   // Whether a plan that differs in little from one that was simulated will cost less than this, if
   // it is as much above its bound; others may.
   bool may_cost_less(const Node& plan, double enough) const;
@@ -36,6 +40,7 @@ class Expectation {
   static BytesKind bytes_kind(const PlanChoices& choices);
 
   const Bytes room_;
+  const std::int64_t passes_;
   std::array<double, 16> growth_ = {1.05, 1.05, 1.05, 1.02, 1.05, 1.1,  1.1,  1.05,
                                     1,    1.05, 1.05, 1.02, 1.02, 1.02, 1.02, 1};
   std::array<double, 8> step_growth_ = {1, 1, 1, 1, 1, 1, 1, 1};

@@ -95,13 +95,14 @@ class NodeQueue {
 
 // Sets of plans that are not decided yet, and plans that are not simulated. The least bound is
 // next: what costs less than the best plan must be looked at in any case. Where plans are asked for
-// early, it is what a plan is expected of that would be much better than the best so far, since the
-// least bounds stand where little is decided. Those whose activations go to the host take turns
-// with the others, plan by plan, where their bounds are less, the fewer the more were looked at in
-// vain: whether they fit and hide their copies only a simulation tells. Plans that are not expected
-// to fit wait for others that cost little more, the longer the more of them did not: these may be
-// good enough. Where many did not, those that need least come in turn. Plans that are hardly
-// another than one that was looked at, and so not expected to be good enough, come last.
+// early, it is what a plan is expected of that would be much better than the best so far and takes
+// not long to simulate, since the least bounds stand where little is decided. Those whose
+// activations go to the host take turns with the others, plan by plan, where their bounds are less,
+// the fewer the more were looked at in vain: whether they fit and hide their copies only a
+// simulation tells. Plans that are not expected to fit wait for others that cost little more, the
+// longer the more of them did not: these may be good enough. Where many did not, those that need
+// least come in turn. Plans that are hardly another than one that was looked at, and so not
+// expected to be good enough, come last.
 class OpenSets {
  public:
   // It must outlive this, and may learn.
@@ -111,7 +112,9 @@ class OpenSets {
     Group& group = node.choices.offload_activations ? doubtful_ : sure_;
     const auto open = std::make_shared<OpenNode>(std::move(node));
     group.by_cost.push({open->node.cost, open});
-    if (&group == &sure_) by_expected_.push({expectation_.of(open->node), open});
+    if (&group == &sure_ && !expectation_.plays_long(open->node)) {
+      by_expected_.push({expectation_.of(open->node), open});
+    }
   }
   // That costs least; null: there are none.
   const Node* least() {

@@ -23,10 +23,13 @@ class Pace {
   std::int64_t turns() const { return turns_; }
 
   // What must be expected of a set to go before the least bounds: the less, the more plans were no
-  // better than the best. None: these come to plans soon enough, or a plan was looked at not long
-  // ago.
-  std::optional<double> promising(std::optional<double> best, std::size_t blocks) const {
-    constexpr double kMuchBetter = 0.97, kStep = 0.02;
+  // better than the best. As long as there is none, not much more than these: a plan that is much
+  // worse leaves little out, and so is not wanted before long. None: these come to plans soon
+  // enough, or a plan was looked at not long ago.
+  std::optional<double> promising(std::optional<double> best, double least,
+                                  std::size_t blocks) const {
+    constexpr double kMuchBetter = 0.97, kStep = 0.02, kWorse = 1.15;
+    constexpr std::int64_t kLong = 50'000;
     constexpr std::int64_t kManyTurns = 12'000, kFewTurns = 50;
     constexpr std::size_t kManyBlocks = 1500;
     const bool many = turns_ >= kManyTurns || blocks >= kManyBlocks;
@@ -35,7 +38,7 @@ class Pace {
     if (!best) {
       const std::int64_t pause = kFewTurns << std::min<std::int64_t>(in_vain_, 10);
       if (in_vain_ > 0 && turns_ < latest_turns_ + pause) return std::nullopt;
-      return std::numeric_limits<double>::infinity();
+      return turns_ < kLong ? kWorse * least : std::numeric_limits<double>::infinity();
     }
     // A quarter more each time.
     if (turns_ < latest_turns_ * 5 / 4 && blocks < latest_blocks_ * 5 / 4) return std::nullopt;

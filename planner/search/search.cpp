@@ -22,6 +22,7 @@
 #include "planner/search/space.h"
 #include "planner/search/staged_sets.h"
 #include "planner/search/tried_plan.h"
+#include "simulator/choices/model_layers.h"
 
 namespace meshwright {
 namespace {
@@ -36,7 +37,9 @@ class Search {
         stop_(std::move(stop)),
         space_(question, setting),
         capacity_(capacity_of(question, setting.cluster)),
-        crew_(std::min(question.threads, kMostThreads)) {
+        crew_(std::min(question.threads, kMostThreads)),
+        trials_(crew_.size(), PlanTrials(question_.batch, setting_)),
+        expectation_(room(), question.batch.global_batch * find_layers(setting.model).count()) {
     sets_.emplace_back(
         space_, room(),
         std::make_unique<Bounds>(question.batch, setting, room(), space_.recompute_choices()));
@@ -52,7 +55,9 @@ class Search {
     add_all(std::move(meshes));
     while (!stop_.stop_requested() && !is_exhausted()) {
       constexpr double kNever = std::numeric_limits<double>::infinity();
-      const auto promising = pace_.promising(best_, bounds().block_count());
+      const Node* least = open_.least();
+      const auto promising =
+          pace_.promising(best_, least ? least->cost : 0, bounds().block_count());
       const auto node = open_.next(best_ ? enough() : kNever, promising, best_.has_value());
       if (!node) break;
       look_at(*node);
@@ -266,9 +271,8 @@ class Search {
       }
     }
     std::vector<TriedPlan> all(plans.size());
-    crew_.each(plans.size(), [&](std::size_t, std::size_t i) {
-      all[i] = try_plan(plans[i].choices, plans[i].bound.fullest_stage, room(), question_.batch,
-                        setting_);
+    crew_.each(plans.size(), [&](std::size_t thread, std::size_t i) {
+      all[i] = trials_[thread].of(plans[i].choices, plans[i].bound.fullest_stage, room());
     });
     for (std::size_t i = 1; i < all.size(); ++i) {
       ahead_.emplace(to_text(plans[i].choices), std::move(all[i]));
@@ -444,8 +448,9 @@ class Search {
   const SearchSpace space_;
   const Bytes capacity_;
   Crew crew_;
-  std::vector<SetBounds> sets_;  // of each thread
-  Expectation expectation_{room()};
+  std::vector<SetBounds> sets_;     // of each thread
+  std::vector<PlanTrials> trials_;  // likewise
+  Expectation expectation_;
   StagedSets open_{expectation_, question_.most_simulated};
   std::map<std::string, TriedPlan> ahead_;  // by their text
   std::set<std::string> usual_;             // plans of the space that is not wide

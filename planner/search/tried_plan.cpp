@@ -1,15 +1,31 @@
 #include "planner/search/tried_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "simulator/lowering/lower.h"
 
 namespace meshwright {
 
-TriedPlan try_plan(const PlanChoices& choices, std::size_t fullest_stage, Bytes room,
-                   const BatchChoice& batch, const Setting& setting) {
-  auto made = plan_of(choices, batch, setting);
+std::variant<Plan, Reasons> PlanTrials::plan_with_bucket(const PlanChoices& choices) {
+  constexpr std::size_t kKept = 4;
+  PlanChoices key = choices;
+  key.bucket = key.bucket_per_replica = Bytes();
+  auto known = std::ranges::find(latest_, key, &decltype(latest_)::value_type::first);
+  if (known == latest_.end()) {
+    if (latest_.size() == kKept) latest_.pop_front();
+    latest_.emplace_back(std::move(key), plan_of(choices, batch_, setting_));
+    known = std::prev(latest_.end());
+  }
+  std::variant<Plan, Reasons> made = known->second;
+  if (auto* plan = std::get_if<Plan>(&made)) plan->bucket = bucket_of(choices);
+  return made;
+}
+
+TriedPlan PlanTrials::of(const PlanChoices& choices, std::size_t fullest_stage, Bytes room) {
+  const Setting& setting = setting_;
+  auto made = plan_with_bucket(choices);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
   const Plan& plan = std::get<Plan>(made);
   const Overheads overheads = overheads_of(plan, setting);

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <variant>
 
 #include "simulator/choices/plan_choices.h"
@@ -20,9 +22,23 @@ struct TooLarge {
 };
 using TriedPlan = std::variant<SimulatedPlan, TooLarge, Reasons>;
 
-// What comes of a plan. One with a device that needs more than `room` in any order is not played,
-// and where it is one of `fullest_stage`, no other stage is lowered.
-TriedPlan try_plan(const PlanChoices& choices, std::size_t fullest_stage, Bytes room,
-                   const BatchChoice& batch, const Setting& setting);
+// Finds out what comes of plans. Many in a row differ in their bucket alone, which nothing else of
+// a plan depends on: the rest is made once.
+class PlanTrials {
+ public:
+  // All must outlive this.
+  PlanTrials(const BatchChoice& batch, const Setting& setting) : batch_(batch), setting_(setting) {}
+
+  // One with a device that needs more than `room` in any order is not played, and where it is one
+  // of `fullest_stage`, no other stage is lowered.
+  TriedPlan of(const PlanChoices& choices, std::size_t fullest_stage, Bytes room);
+
+ private:
+  std::variant<Plan, Reasons> plan_with_bucket(const PlanChoices& choices);
+
+  const BatchChoice& batch_;
+  const Setting& setting_;
+  std::deque<std::pair<PlanChoices, std::variant<Plan, Reasons>>> latest_;  // in any bucket
+};
 
 }  // namespace meshwright
