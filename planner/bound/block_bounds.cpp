@@ -12,6 +12,7 @@
 #include "simulator/choices/recompute_segments.h"
 #include "simulator/choices/stage_axes.h"
 #include "simulator/choices/tensor_form.h"
+#include "simulator/lowering/check_plan.h"
 #include "simulator/lowering/check_recompute.h"
 
 namespace meshwright {
@@ -183,10 +184,14 @@ std::variant<PlannedBlocks, Reasons> plan_blocks(const PlanChoices& choices,
   check_tensor(problems, choices, batch);
   if (!problems.empty()) return problems;
   PlannedBlocks blocks{.choices = block_choices(choices)};
-  auto made = plan_of(blocks.choices, block_batch(batch, blocks.choices), few);
-  if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
-  blocks.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
-  blocks.graph = std::make_shared<const PlannedGraph>(plan_graph(few.model, *blocks.plan));
+  const BatchChoice own = block_batch(batch, blocks.choices);
+  problems = check_choices(blocks.choices, own, few.model, few.cluster);
+  if (!problems.empty()) return problems;
+  blocks.plan = std::make_shared<const Plan>(
+      resolve(blocks.choices, own, few.model, few.cluster, *few.costs));
+  auto graph = graph_of_checked(*blocks.plan, few.model, few.cluster);
+  if (auto* reasons = std::get_if<Reasons>(&graph)) return std::move(*reasons);
+  blocks.graph = std::make_shared<const PlannedGraph>(std::get<PlannedGraph>(std::move(graph)));
   return blocks;
 }
 

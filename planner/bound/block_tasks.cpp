@@ -12,10 +12,16 @@
 namespace meshwright {
 namespace {
 
-std::variant<std::monostate, Kernel, Transfer> work_of(const FragmentTask& task) {
+// Named alike for all repetitions of an op.
+std::variant<std::monostate, Kernel, Transfer> work_of(const FragmentTask& task,
+                                                       const PlannedGraph& planned) {
   // In another place, or with more samples, another way to a layout may be the cheapest.
   if (task.slices) return {};
-  if (const auto* kernel = std::get_if<Kernel>(&task.work)) return *kernel;
+  if (const auto* kernel = std::get_if<Kernel>(&task.work)) {
+    Kernel own = *kernel;
+    if (own.name == planned.graph.ops[task.op].name) own.name = planned.patterns[task.op];
+    return own;
+  }
   const auto* transfer = std::get_if<Transfer>(&task.work);
   if (transfer && (transfer->rows || transfer->purpose == Purpose::Tensor ||
                    transfer->purpose == Purpose::Context)) {
@@ -92,6 +98,7 @@ void SharedWorks::forget_unused() {
 
 std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few,
                                    SharedWorks& works) {
+  const PlannedGraph& planned = *blocks.planned.graph;
   const Fragment &one = blocks.fragment, two = lower_twice(blocks);
   const Program program =
       program_of(one, blocks.plan, blocks.plan.slots.front().mesh.devices().front());
@@ -105,7 +112,7 @@ std::vector<BlockTask> block_tasks(const LoweredBlocks& blocks, const Model& few
     const auto range = std::ranges::find_if(
         ranges, [&](const BlockOps& block) { return block.ops.contains(own.op); });
     if (range == ranges.end()) return;
-    BlockTask task{.work = works.get({work_of(own), work_of(doubled)}),
+    BlockTask task{.work = works.get({work_of(own, planned), work_of(doubled, planned)}),
                    .block = static_cast<std::size_t>(range - ranges.begin()),
                    .lane = program.tasks[t].lane.index(),
                    .forward = forward,

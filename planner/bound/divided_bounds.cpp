@@ -152,13 +152,18 @@ double Bounds::transfer_s(const Transfer& transfer, const PlanChoices& choices,
 Bounds::KernelTimes Bounds::newly_timed(const std::vector<BlockTask>& tasks,
                                         std::int64_t samples) const {
   KernelTimes times{.of_tasks = std::vector<std::optional<double>>(tasks.size()), .largest = {}};
+  std::map<const SampledWork*, double> known;  // layers of other kinds have some kernels alike
   Kernel kernel;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const auto* one = std::get_if<Kernel>(&tasks[t].work->one);
     if (!one) continue;
-    grow(kernel, *one, std::get<Kernel>(tasks[t].work->two), samples);
-    times.largest = std::max(times.largest, used_by(tasks[t], kernel, samples, batch_.precision));
-    times.of_tasks[t] = kernel_s(kernel);
+    const auto [entry, added] = known.try_emplace(tasks[t].work.get());
+    if (added) {
+      grow(kernel, *one, std::get<Kernel>(tasks[t].work->two), samples);
+      times.largest = std::max(times.largest, used_by(tasks[t], kernel, samples, batch_.precision));
+      entry->second = kernel_s(kernel);
+    }
+    times.of_tasks[t] = entry->second;
   }
   return times;
 }

@@ -1,6 +1,7 @@
 // Bounds of plans whose blocks are not known yet.
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -34,7 +35,8 @@ Bounds::LoweredKey Bounds::any_place_key(const PlanChoices& choices) {
 }
 
 Bounds::SampleSeconds Bounds::lesser(const SampleSeconds& a, const SampleSeconds& b) {
-  // Nothing: it cannot be lowered.
+  // Nothing: it cannot be lowered, or there is no room for an operand of it.
+  if (a.all == 0 && b.all == 0) return a.largest > b.largest ? a : b;
   if (a.all == 0 || b.all == 0) return a.all == 0 ? b : a;
   SampleSeconds least{.all = std::min(a.all, b.all),
                       .layer = std::min(a.layer, b.layer),
@@ -105,12 +107,18 @@ Bounds::SampleSeconds Bounds::newly_sampled(const PlanChoices& choices, std::int
   Bytes largest;
   const auto tasks = tasks_of(choices);
   std::vector<std::optional<double>> seconds_of(tasks->size());
+  std::map<const SampledWork*, double> known;  // layers of other kinds have some kernels alike
   Kernel whole;
   for (std::size_t t = 0; t < tasks->size(); ++t) {
-    const BlockTask& task = (*tasks)[t];
-    const auto* one = std::get_if<Kernel>(&task.work->one);
+    const SampledWork& work = *(*tasks)[t].work;
+    const auto* one = std::get_if<Kernel>(&work.one);
     if (!one) continue;
-    grow(whole, *one, std::get<Kernel>(task.work->two), microbatch / parts);
+    const auto [entry, added] = known.try_emplace(&work);
+    if (!added) {
+      seconds_of[t] = entry->second;
+      continue;
+    }
+    grow(whole, *one, std::get<Kernel>(work.two), microbatch / parts);
     // However experts are shared out, the rows are no fewer: at best they are all one expert's.
     if (one->kind == KernelKind::ExpertMatmul) {
       for (Operand& operand : whole.operands) {
@@ -118,8 +126,9 @@ Bounds::SampleSeconds Bounds::newly_sampled(const PlanChoices& choices, std::int
       }
     } else {
       largest = std::max(largest, operand_of(whole, batch_.precision));
+      if (room_ && largest > *room_) return {.largest = largest};  // how long it takes is no matter
     }
-    seconds_of[t] = kernel_s(whole);
+    seconds_of[t] = entry->second = kernel_s(whole);
   }
   SampleSeconds seconds = sample_of(*tasks, seconds_of, microbatch);
   seconds.largest = largest;
@@ -203,16 +212,22 @@ Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
   for (one.microbatch = parts; one.microbatch <= samples; one.microbatch += parts) {
     if (samples % one.microbatch != 0) continue;
+    // There is no room for larger ones either.
+    if (room_ && sample(known, one, one.microbatch).largest > *room_) break;
     const Seconds step = of_kernels(known, one);
     least = std::min(least.value_or(step), step);
   }
-  // None: no micro-batch can be shared out among the rows of tensor devices.
+  // None: no micro-batch can be shared out among the rows of tensor devices, or finds room.
   return least.value_or(of_mesh(choices));
 }
 
 Seconds Bounds::of_mesh(const PlanChoices& choices) const {
   const auto devices = static_cast<double>(device_count(choices));
   return Seconds(flops_ / (peak_ * devices) * kRounding + setting_.step.step_s);
+}
+
+Bytes Bounds::largest_of_split(const PlanChoices& choices) {
+  return plain_sample(choices, choices.microbatch).largest + held_always(choices);
 }
 
 Bytes Bounds::largest_operand(const PlanChoices& choices) {

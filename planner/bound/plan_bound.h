@@ -139,8 +139,10 @@ class Bounds {
   Seconds of_division(const PlanChoices& choices, std::span<const Staging> ways);
   // What one of its kernels uses of a micro-batch at once.
   Bytes largest_kernel(const PlanChoices& choices) { return divided_sample(choices).largest; }
-  // What the largest operand of a kernel needs, with the micro-batch of the choices.
+  // What the largest operand of a kernel needs, with the micro-batch of the choices; and where it
+  // is known besides whether the sequence is cut, and experts' products are shared out.
   Bytes largest_operand(const PlanChoices& choices);
+  Bytes largest_of_split(const PlanChoices& choices);
   // What a device holds besides tensors: a context, and what groups of devices and transfers need.
   Bytes held_always(const PlanChoices& choices) const;
   // Of all plans with these degrees, place and ZeRO stage.

@@ -51,7 +51,8 @@ PlanBound SetBounds::bound_of(Child& child) {
       return {bounds_->of_kernels(choices, stagings(choices)), bounds_->largest_operand(choices),
               Bytes()};
     case Depth::Split:
-      return {bounds_->of_split(choices, stagings(choices)), Bytes(), Bytes()};
+      return {bounds_->of_split(choices, stagings(choices)), bounds_->largest_of_split(choices),
+              Bytes()};
     case Depth::Sharing:
       return of_sharing(choices);
     case Depth::Place:

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "costmodel/base/input_error.h"
 #include "costmodel/cluster/cluster_hash.h"
@@ -28,14 +29,14 @@ class PlanCheck {
   PlanCheck(const Plan& plan, const Model& model, const Cluster& cluster)
       : plan_(plan), model_(model), cluster_(cluster) {}
 
-  std::vector<std::string> run() {
+  std::variant<PlannedGraph, std::vector<std::string>> run() {
     check_sources();
     check_slots();
     // Nothing can be said of the rest without a mesh and replicas.
     if (!alike_) return std::move(problems_);
     check_batch();
     check_state();
-    const PlannedGraph planned = plan_graph(model_, plan_);
+    PlannedGraph planned = plan_graph(model_, plan_);
     check_chunks(planned);
     check_kinds(planned);
     check_ops(planned);
@@ -46,7 +47,8 @@ class PlanCheck {
     if (problems_.empty()) check_weights(planned);
     if (problems_.empty()) problems_ = check_order(plan_);
     if (problems_.empty()) problems_ = check_offload(plan_, planned, cluster_);
-    return std::move(problems_);
+    if (!problems_.empty()) return std::move(problems_);
+    return planned;
   }
 
  private:
@@ -407,8 +409,16 @@ class PlanCheck {
 
 }  // namespace
 
-std::vector<std::string> check_plan(const Plan& plan, const Model& model, const Cluster& cluster) {
+std::variant<PlannedGraph, std::vector<std::string>> graph_of_checked(const Plan& plan,
+                                                                      const Model& model,
+                                                                      const Cluster& cluster) {
   return PlanCheck(plan, model, cluster).run();
+}
+
+std::vector<std::string> check_plan(const Plan& plan, const Model& model, const Cluster& cluster) {
+  auto checked = graph_of_checked(plan, model, cluster);
+  auto* problems = std::get_if<std::vector<std::string>>(&checked);
+  return problems ? std::move(*problems) : std::vector<std::string>();
 }
 
 }  // namespace meshwright
