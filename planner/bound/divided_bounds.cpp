@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "planner/bound/grown_work.h"
@@ -169,13 +170,13 @@ Bounds::KernelTimes Bounds::newly_timed(const std::vector<BlockTask>& tasks,
 }
 
 const Bounds::SampleSeconds& Bounds::divided_sample(const PlanChoices& choices) {
+  BlocksKey key{key_of(choices), choices.microbatch};
+  key.first.recompute = {};
+  const auto [entry, added] = divided_.try_emplace(std::move(key));
+  if (!added) return entry->second;
   PlanChoices any_place = choices;
   any_place.place.clear();
   any_place.recompute = {};
-  BlocksKey key{key_of(choices), choices.microbatch};
-  key.first.recompute = {};
-  const auto [entry, added] = divided_.try_emplace(key);
-  if (!added) return entry->second;
   const auto known_tasks = tasks_of(any_place);
   const std::vector<BlockTask>& tasks = *known_tasks;
   const std::int64_t samples = choices.microbatch / tensor_mesh(choices).batch_parts;

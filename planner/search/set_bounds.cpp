@@ -54,7 +54,7 @@ PlanBound SetBounds::bound_of(Child& child) {
       return {bounds_->of_split(choices, stagings(choices)), bounds_->largest_of_split(choices),
               Bytes()};
     case Depth::Sharing:
-      return of_sharing(choices);
+      return of_sharing(choices, child.before.step);
     case Depth::Place:
       return of_place(choices);
     case Depth::Division:
@@ -107,11 +107,13 @@ PlanChoices SetBounds::in_any_bucket(const PlanChoices& choices) const {
   return choices.zero == 3 ? in_largest_buckets(choices) : choices;
 }
 
-PlanBound SetBounds::of_sharing(const PlanChoices& choices) {
+// `known`: that it takes so long.
+PlanBound SetBounds::of_sharing(const PlanChoices& choices, Seconds known) {
   std::optional<Seconds> least;
   for (const PlanChoices& placed : space_.places(choices)) {
     const Seconds own = bounds_->of_division(placed);
     least = std::min(least.value_or(own), own);
+    if (own <= known) break;
   }
   return {least.value_or(Seconds(0)), Bytes(), Bytes()};
 }

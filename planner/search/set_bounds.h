@@ -43,7 +43,7 @@ class SetBounds {
 
  private:
   PlanBound bound_of(Child& child);
-  PlanBound of_sharing(const PlanChoices& choices);
+  PlanBound of_sharing(const PlanChoices& choices, Seconds known);
   PlanBound of_place(const PlanChoices& choices);
   PlanBound of_schedule(const PlanChoices& choices);
   PlanChoices in_largest_buckets(const PlanChoices& choices) const;
