@@ -67,6 +67,15 @@ function(watch_module_test name module)
   target_link_options(${name} PRIVATE ${watch})
 endfunction()
 
+# use_fast_malloc(name): a program that searches makes and drops many small pieces, an eighth to a
+# sixth faster with tcmalloc than with the system's malloc. Without it, it does the same.
+find_library(MESHWRIGHT_TCMALLOC tcmalloc_minimal)
+function(use_fast_malloc name)
+  if(MESHWRIGHT_TCMALLOC AND NOT MESHWRIGHT_SANITIZE)
+    target_link_libraries(${name} PRIVATE ${MESHWRIGHT_TCMALLOC})
+  endif()
+endfunction()
+
 # Everything that thread_tests names is built when only threads are of interest (thread sanitizer).
 add_custom_target(thread_tests)
 

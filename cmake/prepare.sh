@@ -5,7 +5,8 @@
 packages=(
   g++ cmake ninja-build git unzip python3 python3-pip clang-format
   nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libprotozero-dev
-  libsqlitecpp-dev libsqlite3-dev libopenblas-dev libssl-dev openmpi-bin libopenmpi-dev
+  libsqlitecpp-dev libsqlite3-dev libopenblas-dev libgoogle-perftools-dev libssl-dev
+  openmpi-bin libopenmpi-dev
   libpugixml-dev libtoml11-dev libyaml-cpp-dev
   catch2 librapidcheck-dev
 )

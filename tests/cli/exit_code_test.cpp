@@ -153,7 +153,7 @@ TEST_CASE("exit code 43: a process may have fewer addresses than its devices nee
         std::string(
             "--quiet run --model gpt2-tiny --plan dp=4 --global-batch 4 --seq 16 --steps 1") +
             processes,
-        "ulimit -v 300000; ");
+        "ulimit -v 220000; ");
     CAPTURE(processes, output.err);
     CHECK(output.exit_code == 43);
     CHECK(output.out.empty());
