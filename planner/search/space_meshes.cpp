@@ -246,10 +246,11 @@ std::vector<PlanChoices> SearchSpace::splits(const PlanChoices& partial) const {
 std::vector<PlanChoices> SearchSpace::places(const PlanChoices& partial) const {
   auto all = allowed("place", each(partial, places_of(partial),
                                    [](PlanChoices& c, const auto& value) { c.place = value; }));
+  if (!is_pinned("place")) return all;
   std::erase_if(all, [&](const PlanChoices& placed) {
     Reasons problems;
     check_place(problems, placed, setting_.cluster);
-    return !problems.empty();  // pinned
+    return !problems.empty();
   });
   return all;
 }
