@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "planner/search/children.h"
 #include "planner/search/crew.h"
 #include "planner/search/expectation.h"
+#include "planner/search/nearest_plan.h"
 #include "planner/search/objective.h"
 #include "planner/search/pace.h"
 #include "planner/search/set_bounds.h"
@@ -202,25 +202,11 @@ class Search {
   void drop(const Node& node, Fate fate) {
     if (fate == Fate::PrunedByMemory) {
       ++result_.counts.pruned_by_memory;
-      note_large(node);
+      if (!best_) nearest_.note_large(node);
     } else {
       ++result_.counts.pruned_by_bound;
     }
     if (is_candidate(node)) keep(node, fate);
-  }
-
-  // Of sets of which little is decided only part of what they need is known: they count where there
-  // is nothing else. Of the others it takes long to know all.
-  void note_large(const Node& node) {
-    constexpr std::size_t kLeast = 100;
-    if (best_) return;
-    if (node.bound.bytes <= room()) return note_nearest(node.choices, node.bound.bytes);
-    if (node.depth < Depth::Recompute && node.depth != Depth::Memory) {
-      if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
-    } else {
-      large_.emplace(node.bound.bytes, node);
-      if (large_.size() > kLeast) large_.erase(std::prev(large_.end()));
-    }
   }
 
   // Where only what is kept and the bucket are open, the plain ones stand for all.
@@ -250,14 +236,6 @@ class Search {
     }
     const std::optional<double> least = add_all(children_of(node, space_, bounds()));
     if (least && node.cost > 0) expectation_.learn(node.depth, *least / node.cost);
-  }
-
-  // Where devices have enough, hosts have too little memory: that is nearest only if nothing else
-  // is.
-  void note_nearest(const PlanChoices& choices, Bytes needed) {
-    const auto key = [&](Bytes bytes) { return std::pair(bytes <= room(), bytes); };
-    if (result_.nearest && key(result_.nearest->needed) <= key(needed)) return;
-    result_.nearest = Nearest{choices, needed, capacity_};
   }
 
   // Other threads try what is next meanwhile. What is never asked for is never looked at.
@@ -297,12 +275,12 @@ class Search {
     expectation_.learn(node, report, cost);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
-      note_nearest(node.choices, Report::needed(report.fullest()));
+      nearest_.note(node.choices, Report::needed(report.fullest()));
       return keep(node, Fate::TooLarge, &report);
     }
     if (fit == Fit::Close && !question_.allow_close) {
       ++result_.counts.close;
-      note_nearest(node.choices, Report::needed(report.fullest()));
+      nearest_.note(node.choices, Report::needed(report.fullest()));
       return keep(node, Fate::Close, &report);
     }
     ++result_.counts.simulated;
@@ -391,30 +369,9 @@ class Search {
     }
   }
 
-  // What the nearest plan really needs.
-  void settle_nearest() {
-    if (best_) return result_.nearest.reset();
-    const auto note = [&](const Node& node) {
-      const auto [choices, bytes] = sets_.front().leanest(node);
-      note_nearest(choices, std::max(bytes, node.bound.bytes));
-    };
-    for (const auto& [bytes, node] : large_) {
-      const auto& nearest = result_.nearest;
-      if (nearest && nearest->needed > room() && nearest->needed <= bytes) break;
-      note(node);
-    }
-    if (early_ && !result_.nearest) note(*early_);
-    const bool was_stopped = stop_.stop_requested() && !result_.complete;
-    if (!result_.nearest || was_stopped) return;
-    const auto made = plan_of(result_.nearest->choices, question_.batch, setting_);
-    if (!std::holds_alternative<Plan>(made)) return;
-    const Report report = predict(std::get<Plan>(made), setting_).report;
-    result_.nearest->needed = Report::needed(report.fullest());
-    if (report.host && report.host->is_too_much()) result_.nearest->host = report.host;
-  }
-
   void finish() {
-    settle_nearest();
+    const bool was_stopped = stop_.stop_requested() && !result_.complete;
+    if (!best_) result_.nearest = nearest_.settled(sets_.front(), !was_stopped);
     if (best_ && space_.open_share() > 0) {
       least_ *= 1 - space_.open_share();
       result_.complete = result_.complete && least_ >= enough();
@@ -460,9 +417,8 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   Pace pace_;
-  std::optional<Node> early_;         // the least of those that do not fit while much is open
-  std::multimap<Bytes, Node> large_;  // the least of the others, by what they need as far as known
-  Reasons refusal_;                   // why the first that cannot be planned cannot
+  NearestPlan nearest_{question_, setting_, room(), capacity_};
+  Reasons refusal_;  // why the first that cannot be planned cannot
   SearchResult result_;
 };
 
