@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/search/search.h"
+
+namespace meshwright {
+
+// All plans of a space, one after the other.
+std::vector<PlanChoices> all_plans(const SearchQuestion& question, const Setting& setting);
+
+// The shortest step of a plan that fits, by simulating every one.
+std::optional<Seconds> best_of_all(const SearchQuestion& question, const Setting& setting);
+
+}  // namespace meshwright
