@@ -1,55 +1,44 @@
 #include "planner/search/nearest_plan.h"
 
-#include <algorithm>
-#include <iterator>
+#include <limits>
 #include <utility>
-#include <variant>
+
+#include "planner/search/lean_search.h"
+#include "planner/search/objective.h"
 
 namespace meshwright {
 
-// Where devices have enough, hosts have too little memory: that is nearest only if nothing else
-// is.
-bool NearestPlan::is_nearer(Bytes needed, const std::optional<Nearest>& nearest) const {
-  const auto key = [&](Bytes bytes) { return std::pair(bytes <= room_, bytes); };
-  return !nearest || key(needed) < key(nearest->needed);
-}
-
-void NearestPlan::note(const PlanChoices& choices, Bytes needed) {
-  if (is_nearer(needed, nearest_)) nearest_ = Nearest{choices, needed, capacity_};
-}
-
-// Of sets of which little is decided only part of what they need is known: they count where there
-// is nothing else. Of the others it takes long to know all.
-void NearestPlan::note_large(const Node& node) {
-  constexpr std::size_t kLeast = 100;
-  if (node.bound.bytes <= room_) return note(node.choices, node.bound.bytes);
-  if (node.depth < Depth::Recompute && node.depth != Depth::Memory) {
-    if (!early_ || node.bound.bytes < early_->bound.bytes) early_ = node;
-  } else {
-    large_.emplace(node.bound.bytes, node);
-    if (large_.size() > kLeast) large_.erase(std::prev(large_.end()));
-  }
-}
-
-std::optional<Nearest> NearestPlan::settled(SetBounds& bounds, bool simulated) const {
-  std::optional<Nearest> nearest = nearest_;
-  const auto look_at = [&](const Node& node) {
-    const auto [choices, least] = bounds.leanest(node);
-    const Bytes bytes = std::max(least, node.bound.bytes);
-    if (is_nearer(bytes, nearest)) nearest = Nearest{choices, bytes, capacity_};
+void NearestPlan::note(const PlanChoices& choices, const Report& report) {
+  Nearest one{choices, Report::needed(report.fullest()), capacity_of(question_, setting_.cluster)};
+  if (report.host && report.host->is_too_much()) one.host = report.host;
+  const auto key = [](const Nearest& plan) {
+    return std::pair(plan.host.has_value(), plan.needed);
   };
-  for (const auto& [bytes, node] : large_) {
-    if (nearest && nearest->needed > room_ && nearest->needed <= bytes) break;
-    look_at(node);
+  if (!nearest_ || key(one) < key(*nearest_)) nearest_ = std::move(one);
+}
+
+// What plans may need that are worth a simulation.
+Bytes NearestPlan::room() const {
+  const bool any = !nearest_ || nearest_->host;
+  return any ? Bytes(std::numeric_limits<std::int64_t>::max()) : nearest_->needed - Bytes(1);
+}
+
+void NearestPlan::look_around(const SearchSpace& space, Bounds& bounds, SearchCounts& counts,
+                              const std::stop_token& stop) {
+  for (const HostsUsed hosts : {HostsUsed::None, HostsUsed::WithRoom, HostsUsed::Any}) {
+    if (fits_ || (hosts == HostsUsed::Any && nearest_)) return;
+    LeanSearch lean(space, question_.batch, setting_, bounds, hosts, {}, stop);
+    while (const auto found = lean.next(room())) {
+      const Report& report = found->plan.report;
+      const Fit fit = fit_within(report, question_.max_memory);
+      if (fit == Fit::Yes || (fit == Fit::Close && question_.allow_close)) {
+        ++counts.simulated;
+        return note_fitting();
+      }
+      ++(fit == Fit::Close ? counts.close : counts.too_large);
+      note(found->choices, report);
+    }
   }
-  if (early_ && !nearest) look_at(*early_);
-  if (!nearest || !simulated) return nearest;
-  const auto made = plan_of(nearest->choices, question_.batch, setting_);
-  if (!std::holds_alternative<Plan>(made)) return nearest;
-  const Report report = predict(std::get<Plan>(made), setting_).report;
-  nearest->needed = Report::needed(report.fullest());
-  if (report.host && report.host->is_too_much()) nearest->host = report.host;
-  return nearest;
 }
 
 }  // namespace meshwright

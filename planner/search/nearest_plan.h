@@ -1,37 +1,42 @@
 #pragma once
 
-#include <map>
 #include <optional>
+#include <stop_token>
 
 #include "planner/search/search.h"
-#include "planner/search/set_bounds.h"
+#include "planner/search/space.h"
 
 namespace meshwright {
 
-// What comes nearest to a plan that fits, while a search finds none.
+// What comes nearest to a plan that fits, while a search finds none: of all that were simulated the
+// one that needs least. Where devices have enough, or would have with more, hosts may have too
+// little memory: that is nearest only if nothing else is.
 class NearestPlan {
  public:
-  // All must outlive this. What needs more than `room` does not fit.
-  NearestPlan(const SearchQuestion& question, const Setting& setting, Bytes room, Bytes capacity)
-      : question_(question), setting_(setting), room_(room), capacity_(capacity) {}
+  // All must outlive this.
+  NearestPlan(const SearchQuestion& question, const Setting& setting)
+      : question_(question), setting_(setting) {}
 
-  // A plan that was simulated, and what it needs.
-  void note(const PlanChoices& choices, Bytes needed);
-  // A set, or a plan, that finds no room as far as is known, on devices or on their hosts.
-  void note_large(const Node& node);
+  // A plan that was simulated and does not fit.
+  void note(const PlanChoices& choices, const Report& report);
+  // One that fits, and is no answer for another reason.
+  void note_fitting() { fits_ = true; }
+  // Simulates plans that need little by their bounds, of several kinds, as long as they may need
+  // less than what is known: bounds alone do not tell which needs least. Counts what they are.
+  void look_around(const SearchSpace& space, Bounds& bounds, SearchCounts& counts,
+                   const std::stop_token& stop);
 
-  // The nearest of all, with what it really needs if that is to be simulated.
-  std::optional<Nearest> settled(SetBounds& bounds, bool simulated) const;
+  // None where a plan fits: then it is not memory that is lacking.
+  std::optional<Nearest> nearest() const { return fits_ ? std::nullopt : nearest_; }
+  bool anything_fits() const { return fits_; }
 
  private:
-  bool is_nearer(Bytes needed, const std::optional<Nearest>& nearest) const;
+  Bytes room() const;
 
   const SearchQuestion& question_;
   const Setting& setting_;
-  const Bytes room_, capacity_;
   std::optional<Nearest> nearest_;
-  std::optional<Node> early_;         // the least of those that do not fit while much is open
-  std::multimap<Bytes, Node> large_;  // the least of the others, by what they need as far as known
+  bool fits_ = false;
 };
 
 }  // namespace meshwright

@@ -15,6 +15,7 @@
 #include "planner/search/children.h"
 #include "planner/search/crew.h"
 #include "planner/search/expectation.h"
+#include "planner/search/lean_search.h"
 #include "planner/search/nearest_plan.h"
 #include "planner/search/objective.h"
 #include "planner/search/pace.h"
@@ -64,6 +65,7 @@ class Search {
       pace_.note_turn();
       report_progress(node->depth == Depth::Plan);
     }
+    if (!best_ && open_.least()) find_lean();
     prove();
     add_alternatives();
     finish();
@@ -76,7 +78,9 @@ class Search {
   void start_with_usual() {
     SearchQuestion usual = question_;
     usual.wide = false;
-    SearchResult found = Search(usual, setting_, {}, stop_).run();
+    Search part(usual, setting_, {}, stop_);
+    part.is_part_ = true;
+    SearchResult found = part.run();
     result_.counts = found.counts;
     if (found.plans.empty()) return;
     const RankedPlan& first = found.plans.front();
@@ -166,7 +170,8 @@ class Search {
     node.cost = cost_of(node.choices, node.bound.step);
     const double cost = node.cost;
     if (node.depth >= Depth::Division) ++result_.counts.bounded;
-    if (node.bound.bytes > room() || (node.depth >= Depth::Decided && overfills_host(node))) {
+    if (node.bound.bytes > room() || (node.depth >= Depth::Decided &&
+                                      overfills_host(node.bound, node.choices, setting_.cluster))) {
       drop(node, Fate::PrunedByMemory);
       return std::nullopt;
     }
@@ -189,20 +194,9 @@ class Search {
     return least;
   }
 
-  // All devices of a node have their share on its host.
-  bool overfills_host(const Node& node) const {
-    const NodeType& type = setting_.cluster.node_types.front();
-    if (node.bound.host_bytes == Bytes() || setting_.cluster.node_types.size() > 1) return false;
-    const std::int64_t inside = node.choices.place.empty()
-                                    ? std::min(type.devices, device_count(node.choices))
-                                    : devices_in_node(node.choices);
-    return !type.host || node.bound.host_bytes * inside > type.host->memory.value;
-  }
-
   void drop(const Node& node, Fate fate) {
     if (fate == Fate::PrunedByMemory) {
       ++result_.counts.pruned_by_memory;
-      if (!best_) nearest_.note_large(node);
     } else {
       ++result_.counts.pruned_by_bound;
     }
@@ -221,6 +215,26 @@ class Search {
     if (!report) return;
     result_.candidates.back().step = report->step;
     result_.candidates.back().needed = Report::needed(report->fullest());
+  }
+
+  // Where it ended by counts: what needs little may fit, whatever time it takes.
+  void find_lean() {
+    for (const HostsUsed hosts : {HostsUsed::None, HostsUsed::WithRoom}) {
+      LeanSearch lean(space_, question_.batch, setting_, bounds(), hosts, {}, stop_);
+      while (auto found = lean.next(room())) {
+        Node node{Depth::Plan, found->choices, bounds().of(found->choices)};
+        node.cost = cost_of(node.choices, node.bound.step);
+        if (was_tried(node)) continue;
+        ahead_.insert_or_assign(to_text(node.choices), std::move(found->plan));
+        simulate(node);
+        if (best_) return;
+      }
+    }
+  }
+
+  bool was_tried(const Node& node) const {
+    return std::ranges::find(result_.candidates, node.choices, &Candidate::choices) !=
+           result_.candidates.end();
   }
 
   // Simulates a plan, decides a set further.
@@ -275,17 +289,17 @@ class Search {
     expectation_.learn(node, report, cost);
     if (fit == Fit::No) {
       ++result_.counts.too_large;
-      nearest_.note(node.choices, Report::needed(report.fullest()));
+      nearest_.note(node.choices, report);
       return keep(node, Fate::TooLarge, &report);
     }
     if (fit == Fit::Close && !question_.allow_close) {
       ++result_.counts.close;
-      nearest_.note(node.choices, Report::needed(report.fullest()));
+      nearest_.note(node.choices, report);
       return keep(node, Fate::Close, &report);
     }
     ++result_.counts.simulated;
     keep(node, Fate::Simulated, &report);
-    if (is_too_slow(question_, report.step)) return;
+    if (is_too_slow(question_, report.step)) return nearest_.note_fitting();
     if (!best_ || cost < *best_) {
       best_ = cost;
       best_step_ = report.step;
@@ -370,8 +384,10 @@ class Search {
   }
 
   void finish() {
-    const bool was_stopped = stop_.stop_requested() && !result_.complete;
-    if (!best_) result_.nearest = nearest_.settled(sets_.front(), !was_stopped);
+    if (!best_ && !is_part_) {
+      nearest_.look_around(space_, bounds(), result_.counts, stop_);
+      result_.nearest = nearest_.nearest();
+    }
     if (best_ && space_.open_share() > 0) {
       least_ *= 1 - space_.open_share();
       result_.complete = result_.complete && least_ >= enough();
@@ -391,7 +407,8 @@ class Search {
       if (is_candidate(node)) keep(node, worse ? Fate::PrunedByBound : Fate::Open);
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
-    const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest;
+    const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest &&
+                         !nearest_.anything_fits() && !stop_.stop_requested();
     if (nothing) result_.problems = space_.problems(refusal_);
     result_.notes = space_.notes();
     result_.space = space_.text();
@@ -417,7 +434,8 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   Pace pace_;
-  NearestPlan nearest_{question_, setting_, room(), capacity_};
+  bool is_part_ = false;  // of a wider search, which says what is nearest
+  NearestPlan nearest_{question_, setting_};
   Reasons refusal_;  // why the first that cannot be planned cannot
   SearchResult result_;
 };

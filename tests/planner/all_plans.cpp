@@ -72,4 +72,17 @@ std::optional<Seconds> best_of_all(const SearchQuestion& question, const Setting
   return best;
 }
 
+std::optional<Bytes> least_of_all(const SearchQuestion& question, const Setting& setting) {
+  std::optional<Bytes> least;
+  for (const PlanChoices& choices : all_plans(question, setting)) {
+    const auto made = plan_of(choices, question.batch, setting);
+    if (!std::holds_alternative<Plan>(made)) continue;
+    const Report report = predict(std::get<Plan>(made), setting).report;
+    if (report.host && report.host->is_too_much()) continue;
+    const Bytes needed = Report::needed(report.fullest());
+    least = std::min(least.value_or(needed), needed);
+  }
+  return least;
+}
+
 }  // namespace meshwright

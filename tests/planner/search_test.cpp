@@ -278,19 +278,6 @@ TEST_CASE("more devices and fewer pins never make the bound longer than a step t
   }
 }
 
-TEST_CASE("a search that nothing fits says what comes nearest, and pins that leave nothing why") {
-  Asked asked("llama3-70b", "rtx4090:1x2", "megatron-core", 8, 4096);
-  asked.question.forbids = {{"offload", {}}};
-  const SearchResult result = search(asked.question, asked.bench.setting);
-  CHECK(result.plans.empty());
-  REQUIRE(result.nearest.has_value());
-  CHECK(result.nearest->needed > result.nearest->capacity);
-  asked.question.pins = {{"dp", "3"}};
-  const SearchResult refused = search(asked.question, asked.bench.setting);
-  CHECK(refused.plans.empty());
-  REQUIRE(!refused.problems.empty());
-}
-
 // Of one kind what was simulated needed much more than its bound says.
 TEST_CASE(
     "as long as nothing fits, plans of another kind than those that did not are expected to") {
@@ -330,23 +317,6 @@ TEST_CASE("of plans that wait those are looked at as well that need least") {
   }
   CHECK(lean);
   CHECK(open.least()->cost == 1);
-}
-
-TEST_CASE(
-    "where devices have enough and hosts too little memory, the nearest plan says which host") {
-  const Bench bench("gpt2", "h100:1x2", "megatron-core");
-  Cluster cluster = bench.cluster;
-  cluster.node_types.front().host->memory.value = 1_MiB;
-  const Setting setting = make_setting(bench.model, cluster, bench.software, shipped_fits());
-  SearchQuestion question{.batch = {8, 256, Precision::BF16},
-                          .defaults = choices_of(setting.defaults, Precision::BF16)};
-  question.pins = {{"offload", "optimizer"}};
-  const SearchResult result = search(question, setting);
-  CHECK(result.plans.empty());
-  REQUIRE(result.nearest.has_value());
-  CHECK(result.nearest->needed < result.nearest->capacity);
-  REQUIRE(result.nearest->host.has_value());
-  CHECK(result.nearest->host->needed > result.nearest->host->capacity);
 }
 
 }  // namespace meshwright
