@@ -7,21 +7,16 @@
 namespace meshwright {
 namespace {
 
-// Any plan that fits is an answer.
-SearchQuestion any_that_fits(SearchQuestion question) {
-  question.gap = 1;
-  question.top = 1;
-  return question;
+Remedy remedy_of(std::string change, const RankedPlan& plan) {
+  return {std::move(change), plan.choices, plan.report.step, Report::needed(plan.report.fullest())};
 }
 
+// Any plan that fits is an answer.
 std::optional<Remedy> remedy_by(std::string change, const SearchQuestion& question,
                                 const Setting& setting, const SearchWatch& watch) {
   if (watch.stop.stop_requested()) return std::nullopt;
-  const SearchResult result = search(question, setting, watch.progress, watch.stop);
-  if (result.plans.empty()) return std::nullopt;
-  const RankedPlan& best = result.plans.front();
-  return Remedy{std::move(change), best.choices, best.report.step,
-                Report::needed(best.report.fullest())};
+  const auto plan = find_any(question, setting, watch.progress, watch.stop);
+  return plan ? std::optional(remedy_of(std::move(change), *plan)) : std::nullopt;
 }
 
 std::string pin_text(const KeyValue& pin) {
@@ -98,12 +93,14 @@ std::optional<Remedy> fastest_of_all(SearchQuestion question, const AskedSetting
   question.objective = Objective::Time;
   question.longest_step.reset();
   question.top = 1;
-  return remedy_by("without --deadline", question, asked.setting, watch);
+  if (watch.stop.stop_requested()) return std::nullopt;
+  const SearchResult result = search(question, asked.setting, watch.progress, watch.stop);
+  if (result.plans.empty()) return std::nullopt;
+  return remedy_of("without --deadline", result.plans.front());
 }
 
-std::vector<Remedy> find_remedies(const SearchQuestion& asked_for, const AskedSetting& asked,
+std::vector<Remedy> find_remedies(const SearchQuestion& question, const AskedSetting& asked,
                                   const SearchWatch& watch) {
-  const SearchQuestion question = any_that_fits(asked_for);
   std::vector<Remedy> remedies;
   const auto add = [&](std::optional<Remedy> found) {
     if (found) remedies.push_back(std::move(*found));
@@ -119,9 +116,9 @@ std::vector<Remedy> find_remedies(const SearchQuestion& asked_for, const AskedSe
   return remedies;
 }
 
-std::vector<Remedy> find_faster(const SearchQuestion& asked_for, const AskedSetting& asked,
+std::vector<Remedy> find_faster(const SearchQuestion& question, const AskedSetting& asked,
                                 const SearchWatch& watch) {
-  if (auto found = more_nodes(any_that_fits(asked_for), asked, watch)) return {std::move(*found)};
+  if (auto found = more_nodes(question, asked, watch)) return {std::move(*found)};
   return {};
 }
 

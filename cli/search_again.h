@@ -19,7 +19,8 @@ struct SearchWatch {
   std::stop_token stop;
 };
 
-// A change of the question that makes something fit, or be in time, and what then does.
+// A change of the question that makes something fit, or be in time, and what then does: a plan
+// that was simulated.
 struct Remedy {
   std::string change;  // in words
   PlanChoices choices;

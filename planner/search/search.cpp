@@ -51,20 +51,8 @@ class Search {
 
   SearchResult run() {
     if (question_.wide) start_with_usual();
-    std::vector<Child> meshes;
-    for (PlanChoices& mesh : space_.meshes()) meshes.push_back({Depth::Mesh, std::move(mesh)});
-    add_all(std::move(meshes));
-    while (!stop_.stop_requested() && !is_exhausted()) {
-      constexpr double kNever = std::numeric_limits<double>::infinity();
-      const Node* least = open_.least();
-      const auto promising =
-          pace_.promising(best_, least ? least->cost : 0, bounds().block_count());
-      const auto node = open_.next(best_ ? enough() : kNever, promising, best_.has_value());
-      if (!node) break;
-      look_at(*node);
-      pace_.note_turn();
-      report_progress(node->depth == Depth::Plan);
-    }
+    decide_meshes();
+    while (!stop_.stop_requested() && !is_exhausted() && decide_next()) continue;
     if (!best_ && open_.least()) find_lean();
     prove();
     add_alternatives();
@@ -72,7 +60,38 @@ class Search {
     return std::move(result_);
   }
 
+  // Where bounds lead soon, that is a better plan than one that needs little.
+  std::optional<RankedPlan> any() {
+    constexpr std::int64_t kMostBounded = 2000;
+    decide_meshes();
+    while (!best_ && !stop_.stop_requested() && result_.counts.bounded < kMostBounded) {
+      if (!decide_next()) break;
+    }
+    if (!best_ && open_.least()) find_lean();
+    if (result_.plans.empty()) return std::nullopt;
+    return std::move(result_.plans.front());
+  }
+
  private:
+  void decide_meshes() {
+    std::vector<Child> meshes;
+    for (PlanChoices& mesh : space_.meshes()) meshes.push_back({Depth::Mesh, std::move(mesh)});
+    add_all(std::move(meshes));
+  }
+
+  // The next set further; a plan is simulated. False: nothing is left that may be good enough.
+  bool decide_next() {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    const Node* least = open_.least();
+    const auto promising = pace_.promising(best_, least ? least->cost : 0, bounds().block_count());
+    const auto node = open_.next(best_ ? enough() : kNever, promising, best_.has_value());
+    if (!node) return false;
+    look_at(*node);
+    pace_.note_turn();
+    report_progress(node->depth == Depth::Plan);
+    return true;
+  }
+
   // Of a wide space first what is searched in any case: so it finds nothing worse, and what cannot
   // be better is left from the beginning.
   void start_with_usual() {
@@ -446,6 +465,14 @@ SearchResult search(const SearchQuestion& question, const Setting& setting,
                     const std::function<void(const SearchProgress&)>& progress,
                     std::stop_token stop) {
   return Search(question, setting, progress, std::move(stop)).run();
+}
+
+std::optional<RankedPlan> find_any(SearchQuestion question, const Setting& setting,
+                                   const std::function<void(const SearchProgress&)>& progress,
+                                   std::stop_token stop) {
+  question.most_simulated = 10;
+  question.top = 1;
+  return Search(question, setting, progress, std::move(stop)).any();
 }
 
 }  // namespace meshwright

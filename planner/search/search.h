@@ -145,4 +145,10 @@ SearchResult search(const SearchQuestion& question, const Setting& setting,
                     const std::function<void(const SearchProgress&)>& progress = {},
                     std::stop_token stop = {});
 
+// A plan that fits and is in time, whichever is found first, with a count of tries that takes
+// seconds at most. None: none was found so, which is no proof that there is none.
+std::optional<RankedPlan> find_any(SearchQuestion question, const Setting& setting,
+                                   const std::function<void(const SearchProgress&)>& progress = {},
+                                   std::stop_token stop = {});
+
 }  // namespace meshwright

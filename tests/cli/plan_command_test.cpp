@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/cli/run_program.h"
 
@@ -201,6 +203,41 @@ TEST_CASE("where nothing fits, the nearest is named and what would help") {
   }
   CHECK(more_nodes);
   CHECK(json::parse(output.err).at("exit_code") == 10);
+}
+
+TEST_CASE("what would help is true: simulate says so of the choices that are named") {
+  const std::string task = " --model gpt3-1.3b --global-batch 16";
+  const json document = json::parse(
+      run_program("plan --json" + task +
+                  " --cluster h100:1x2 --seq 2048 --max-memory '9 GiB' --pin pp=1 --forbid offload")
+          .out);
+  CHECK(document.at("plans").empty());
+  std::set<std::string> changes;
+  for (const json& remedy : document.at("would_fit")) {
+    const std::string change = remedy.at("change");
+    changes.insert(change);
+    const bool nodes = change.starts_with("on "), shorter = change.starts_with("with --seq ");
+    const std::string there = nodes ? change.substr(3, change.find(' ', 3) - 3) : "1";
+    const std::string sequence = shorter ? change.substr(11) : "2048";
+    CAPTURE(change);
+    const json report =
+        json::parse(run_program("simulate --json" + task + " --cluster h100:" + there +
+                                "x2 --seq " + sequence + " --plan '" +
+                                remedy.at("choices").get<std::string>() + "'")
+                        .out)
+            .at("report");
+    CHECK(report.at("step_s") == remedy.at("step_s"));
+    double needed = 0;
+    for (const json& device : report.at("devices")) {
+      needed = std::max(needed, device.at("needed_bytes").get<double>());
+    }
+    CHECK(needed == remedy.at("needs_bytes").get<double>());
+    const double all = change == "without --max-memory" ? 80 : 9;
+    CHECK(needed <= 0.95 * all * (std::int64_t{1} << 30));
+  }
+  for (const char* change : {"without --max-memory", "without --forbid offload"}) {
+    CHECK(changes.contains(change));
+  }
 }
 
 TEST_CASE("stopped early it prints the best so far, and the exit code says so") {

@@ -104,4 +104,21 @@ TEST_CASE("no plan of a small space needs much less than the nearest") {
   CHECK(questions > 0);
 }
 
+// A search by time alone bounded half a million sets before it came to one that fits.
+TEST_CASE("a plan that fits is found with few tries where there is little room") {
+  const Bench bench("mixtral-8x22b", "a100-40:4x8", "megatron-core");
+  SearchQuestion question = question_of(bench, 64, 4096);
+  std::int64_t bounded = 0;
+  const auto watch = [&](const SearchProgress& now) { bounded = now.counts.bounded; };
+  const auto found = find_any(question, bench.setting, watch);
+  REQUIRE(found.has_value());
+  CHECK(found->report.fits == Fit::Yes);
+  CHECK(bounded < 5000);
+  const auto made = plan_of(found->choices, question.batch, bench.setting);
+  CHECK(std::get<Plan>(made) == found->plan);
+  CHECK(predict(found->plan, bench.setting).report.step == found->report.step);
+  question.threads = 4;
+  CHECK(find_any(question, bench.setting)->choices == found->choices);
+}
+
 }  // namespace meshwright
