@@ -108,7 +108,8 @@ SearchAnswer answer_to(const SearchAsked& asked, const SearchWatch& watch) {
   SearchAnswer answer{.result = searched(asked, watch)};
   const SearchResult& result = answer.result;
   const SearchQuestion& question = asked.question;
-  answer.stopped = watch.stop.stop_requested() && !result.complete;
+  const bool found = !result.plans.empty() || result.nearest || !result.problems.empty();
+  answer.stopped = watch.stop.stop_requested() && (!result.complete || !found);
   if (!result.plans.empty()) {
     if (asked.front) answer.front = front_of(result, question, asked.asked.setting, watch);
     return answer;
@@ -130,8 +131,7 @@ void require_found(const SearchAnswer& answer) {
   throw EndedWith(ExitCode::NoFeasiblePlan, answer.fastest ? "no plan meets the deadline"
                                             : !answer.result.complete
                                                 ? "no plan that fits was found"
-                                            : answer.result.nearest ? "no plan fits"
-                                                                    : "there is no such plan");
+                                                : "no plan fits");
 }
 
 void print_answer(const SearchAsked& asked, const SearchAnswer& answer,

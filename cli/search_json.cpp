@@ -122,7 +122,7 @@ Json search_json(const SearchAsked& asked, const SearchAnswer& answer) {
   document["complete"] = result.complete;
   document["stopped"] = answer.stopped;
   for (const auto& [key, values] : result.space) document["space"][key] = values;
-  document["space_size"] = result.space_size;
+  document["space_size"] = result.space_size ? Json(*result.space_size) : Json();
   if (!result.notes.empty()) document["notes"] = result.notes;
   document["counts"] = counts_json(result.counts);
   document.update(asked_json(asked));

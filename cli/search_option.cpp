@@ -179,7 +179,18 @@ void restrict_to_target(SearchQuestion& question, const std::string& name,
   question.target = target_space(target, to_export);
 }
 
+// Every micro-batch that divides it is looked at, and tokens are easily taken for samples.
+void require_searchable(std::int64_t global_batch) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (global_batch <= kMost) return;
+  throw UsageError(fmt::format(
+      "--global-batch {}: expected at most {} samples; a batch given in tokens is to be divided by "
+      "the sequence",
+      global_batch, kMost));
+}
+
 BatchChoice batch_from(const SettingOptions& options, const AskedSetting& asked) {
+  require_searchable(*options.plan.global_batch);
   const Precision precision = precision_from(options.plan, usual_precision(asked.cluster));
   require_precision(asked.cluster, precision);
   return {.global_batch = *options.plan.global_batch,

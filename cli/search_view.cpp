@@ -153,7 +153,9 @@ std::string values_text(const std::vector<std::string>& values) {
   return fmt::format("{}, {}, {} ... {}{}", texts[0], texts[1], texts[2], texts.back(), count);
 }
 
-std::string size_text(double size) {
+std::string size_text(std::optional<double> counted) {
+  if (!counted) return "an unknown number of";
+  const double size = *counted;
   return size < 1e15 ? count_to_text(std::llround(size)) : fmt::format("{:.2g}", size);
 }
 
@@ -251,7 +253,7 @@ std::string nothing_text(const SearchAsked& asked, const SearchAnswer& answer) {
   const std::string why = answer.stopped   ? "Stopped early: nothing was found so far.\n"
                           : answer.fastest ? too_slow_text(asked, *answer.fastest)
                           : nearest        ? nearest_text(asked, *nearest, answer.result.complete)
-                                           : "There is no such plan.\n";
+                                           : "Nothing fits.\n";
   return why + remedies_text(asked, answer) + "\n" + space_text(answer.result);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "costmodel/base/input_error.h"
 #include "planner/search/open_sets.h"
 
 namespace meshwright {
@@ -23,11 +24,12 @@ LeanSearch::LeanSearch(const SearchSpace& space, const BatchChoice& batch, const
       batch_(batch),
       setting_(setting),
       bounds_(bounds),
-      trials_(batch, setting),
+      trials_(batch, setting, stop),
       hosts_(hosts),
       limits_(limits),
       stop_(std::move(stop)) {
-  for (PlanChoices& mesh : space_.meshes()) push(Depth::Mesh, std::move(mesh), {});
+  for (const Block& block : setting.model.blocks) ops_ += block.count * std::ssize(block.ops);
+  for (PlanChoices& mesh : space_.meshes(stop_)) push(Depth::Mesh, std::move(mesh), {});
 }
 
 LeanSearch::Kind LeanSearch::kind_of(const PlanChoices& choices) {
@@ -76,6 +78,25 @@ bool LeanSearch::has_blocks(const PlanChoices& choices) {
          std::holds_alternative<BlockBounds>(bounds_.other_blocks(choices));
 }
 
+std::int64_t LeanSearch::microbatches(const PlanChoices& choices) const {
+  return batch_.global_batch / (choices.dp * choices.microbatch);
+}
+
+// The smallest, but not so small that a step has very many.
+std::vector<PlanChoices> LeanSearch::small_microbatches(const PlanChoices& mesh) const {
+  constexpr std::int64_t kMany = 1024;
+  const std::vector<PlanChoices> all = space_.microbatches(mesh);
+  if (all.empty()) return {};
+  const auto few =
+      std::ranges::find_if(all, [&](const PlanChoices& one) { return microbatches(one) <= kMany; });
+  return {few == all.end() ? all.front() : *few};
+}
+
+bool LeanSearch::takes_long(const PlanChoices& choices) const {
+  constexpr std::int64_t kMostOps = 1'000'000;
+  return microbatches(choices) > kMostOps / (ops_ / choices.pp + 1);
+}
+
 // What it needs at the least, and no less than what it was made of.
 PlanBound LeanSearch::bound_of(const Node& from, Depth depth, const PlanChoices& choices) {
   Bytes bytes;
@@ -95,8 +116,12 @@ void LeanSearch::push_each(const Node& from, Depth depth, std::vector<PlanChoice
   for (PlanChoices& one : all) {
     if (stop_.stop_requested()) return;
     ++sets_;
-    PlanBound bound = bound_of(from, depth, one);
-    push(depth, std::move(one), std::move(bound));
+    try {
+      PlanBound bound = bound_of(from, depth, one);
+      push(depth, std::move(one), std::move(bound));
+    } catch (const InputError&) {
+      continue;  // sizes beyond 64 bits
+    }
   }
 }
 
@@ -139,7 +164,7 @@ void LeanSearch::decide(const Node& node, Bytes room) {
   switch (node.depth) {
     case Depth::Mesh:
     case Depth::Kernels:
-      return push_each(node, Depth::Microbatch, first(space_.microbatches(choices)));
+      return push_each(node, Depth::Microbatch, small_microbatches(choices));
     case Depth::Microbatch:
       return push_each(node, Depth::Split, space_.splits(choices));
     case Depth::Split:
@@ -203,7 +228,12 @@ std::optional<LeanSearch::Found> LeanSearch::next(Bytes room) {
       continue;
     }
     if (growth_[kind_of(node.choices)].plans >= limits_.of_kind) continue;
+    if (takes_long(node.choices)) {
+      left_some_ = true;
+      continue;
+    }
     TriedPlan tried = trials_.of(node.choices, node.bound.fullest_stage, room);
+    if (std::holds_alternative<Stopped>(tried)) return std::nullopt;
     if (std::holds_alternative<Reasons>(tried)) continue;
     ++simulated_;
     if (const auto* large = std::get_if<TooLarge>(&tried)) learn(node, large->needed);

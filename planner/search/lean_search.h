@@ -45,6 +45,8 @@ class LeanSearch {
   // The next plan that needs no more than `room`, as far as a simulation need not look at that;
   // none: there is none, or it ended.
   std::optional<Found> next(Bytes room);
+  // Whether there are plans that were not simulated, since that takes minutes.
+  bool left_some() const { return left_some_; }
 
  private:
   using Kind = std::tuple<TensorForm, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int,
@@ -66,6 +68,9 @@ class LeanSearch {
   std::vector<PlanChoices> schedules(const PlanChoices& partial);
   bool uses_hosts() const { return hosts_ != HostsUsed::None; }
   bool has_blocks(const PlanChoices& choices);
+  std::int64_t microbatches(const PlanChoices& choices) const;
+  std::vector<PlanChoices> small_microbatches(const PlanChoices& mesh) const;
+  bool takes_long(const PlanChoices& choices) const;
 
   const SearchSpace& space_;
   const BatchChoice& batch_;
@@ -75,7 +80,8 @@ class LeanSearch {
   const HostsUsed hosts_;
   const Limits limits_;
   const std::stop_token stop_;
-  std::int64_t sets_ = 0, simulated_ = 0;
+  std::int64_t sets_ = 0, simulated_ = 0, ops_ = 0;
+  bool left_some_ = false;
   std::vector<Open> open_;  // a heap
   struct Growth {
     double factor = 1;

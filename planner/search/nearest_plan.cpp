@@ -38,6 +38,7 @@ void NearestPlan::look_around(const SearchSpace& space, Bounds& bounds, SearchCo
       ++(fit == Fit::Close ? counts.close : counts.too_large);
       note(found->choices, report);
     }
+    left_some_ = left_some_ || lean.left_some();
   }
 }
 

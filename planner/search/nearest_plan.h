@@ -26,9 +26,10 @@ class NearestPlan {
   void look_around(const SearchSpace& space, Bounds& bounds, SearchCounts& counts,
                    const std::stop_token& stop);
 
+  // Whether there are plans, though none may be near enough to be named.
+  bool knows_plans() const { return fits_ || nearest_ || left_some_; }
   // None where a plan fits: then it is not memory that is lacking.
   std::optional<Nearest> nearest() const { return fits_ ? std::nullopt : nearest_; }
-  bool anything_fits() const { return fits_; }
 
  private:
   Bytes room() const;
@@ -36,7 +37,7 @@ class NearestPlan {
   const SearchQuestion& question_;
   const Setting& setting_;
   std::optional<Nearest> nearest_;
-  bool fits_ = false;
+  bool fits_ = false, left_some_ = false;
 };
 
 }  // namespace meshwright

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "costmodel/base/input_error.h"
 #include "planner/search/children.h"
 #include "planner/search/crew.h"
 #include "planner/search/expectation.h"
@@ -39,7 +40,7 @@ class Search {
         space_(question, setting),
         capacity_(capacity_of(question, setting.cluster)),
         crew_(std::min(question.threads, kMostThreads)),
-        trials_(crew_.size(), PlanTrials(question_.batch, setting_)),
+        trials_(crew_.size(), PlanTrials(question_.batch, setting_, stop_)),
         expectation_(room(), question.batch.global_batch * find_layers(setting.model).count()) {
     sets_.emplace_back(
         space_, room(),
@@ -75,8 +76,9 @@ class Search {
  private:
   void decide_meshes() {
     std::vector<Child> meshes;
-    for (PlanChoices& mesh : space_.meshes()) meshes.push_back({Depth::Mesh, std::move(mesh)});
+    for (PlanChoices& mesh : space_.meshes(stop_)) meshes.push_back({Depth::Mesh, std::move(mesh)});
     add_all(std::move(meshes));
+    knows_meshes_ = !stop_.stop_requested();
   }
 
   // The next set further; a plan is simulated. False: nothing is left that may be good enough.
@@ -141,11 +143,22 @@ class Search {
 
   Bounds& bounds() const { return sets_.front().bounds(); }
 
-  // Of sets alike, in their order, whichever thread bounds them.
+  // Sizes beyond 64 bits are no choice; of sets with any micro-batch others have smaller ones.
+  std::variant<PlanBound, Reasons> bound_of(std::size_t thread, Child& child) {
+    try {
+      return sets_[thread].of(child);
+    } catch (const InputError& error) {
+      if (child.depth > Depth::Kernels) return Reasons{error.what()};
+      return PlanBound{sets_[thread].bounds().of_mesh(child.choices), Bytes(), Bytes()};
+    }
+  }
+
+  // Of sets alike, in their order, whichever thread bounds them. When asked to stop it leaves some
+  // out.
   std::vector<std::variant<PlanBound, Reasons>> bounds_of(std::vector<Child>& children) {
     std::vector<std::variant<PlanBound, Reasons>> found(children.size());
     const auto bound = [&](std::size_t thread, std::size_t i) {
-      found[i] = sets_[thread].of(children[i]);
+      if (!stop_.stop_requested()) found[i] = bound_of(thread, children[i]);
     };
     // The first bounds take less time than sharing them out.
     const bool few = children.empty() || children.front().depth < Depth::Offload;
@@ -153,7 +166,7 @@ class Search {
     if (!few) crew_.each(children.size(), bound);
     for (std::size_t i = 0; i < children.size(); ++i) {
       auto* own = std::get_if<PlanBound>(&found[i]);
-      if (!own || children[i].depth != Depth::Played) continue;
+      if (!own || children[i].depth != Depth::Played || stop_.stop_requested()) continue;
       own->step = of_played(children[i].choices);
     }
     return found;
@@ -202,10 +215,11 @@ class Search {
     return cost;
   }
 
-  // What the least of them costs.
+  // What the least of them costs. When asked to stop nothing is added.
   std::optional<double> add_all(std::vector<Child> children) {
     const auto found = bounds_of(children);
     std::optional<double> least;
+    if (stop_.stop_requested()) return least;
     for (std::size_t i = 0; i < children.size(); ++i) {
       const auto cost = add(std::move(children[i]), found[i]);
       if (cost) least = std::min(least.value_or(*cost), *cost);
@@ -268,6 +282,7 @@ class Search {
       return;
     }
     const std::optional<double> least = add_all(children_of(node, space_, bounds()));
+    if (stop_.stop_requested()) return open_.push(node);
     if (least && node.cost > 0) expectation_.learn(node.depth, *least / node.cost);
   }
 
@@ -285,7 +300,7 @@ class Search {
     crew_.each(plans.size(), [&](std::size_t thread, std::size_t i) {
       all[i] = trials_[thread].of(plans[i].choices, plans[i].bound.fullest_stage, room());
     });
-    for (std::size_t i = 1; i < all.size(); ++i) {
+    for (std::size_t i = 1; i < all.size() && !stop_.stop_requested(); ++i) {
       ahead_.emplace(to_text(plans[i].choices), std::move(all[i]));
     }
     return std::move(all.front());
@@ -293,6 +308,7 @@ class Search {
 
   void simulate(const Node& node) {
     TriedPlan made = tried(node);
+    if (std::holds_alternative<Stopped>(made)) return open_.push(node);
     if (const auto* reasons = std::get_if<Reasons>(&made)) {
       ++result_.counts.refused;
       if (refusal_.empty()) refusal_ = *reasons;
@@ -364,7 +380,8 @@ class Search {
     least_ = best_.value_or(0);
     const Node* least = open_.least();
     if (least) least_ = best_ ? std::min(least_, least->cost) : least->cost;
-    result_.complete = best_ ? least_ >= enough() : !least;
+    if (!knows_meshes_) least_ = 0;
+    result_.complete = knows_meshes_ && (best_ ? least_ >= enough() : !least);
   }
 
   // Plans that are not much worse than the first.
@@ -426,12 +443,12 @@ class Search {
       if (is_candidate(node)) keep(node, worse ? Fate::PrunedByBound : Fate::Open);
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
-    const bool nothing = result_.plans.empty() && result_.complete && !result_.nearest &&
-                         !nearest_.anything_fits() && !stop_.stop_requested();
+    const bool nothing =
+        !best_ && result_.complete && !nearest_.knows_plans() && !stop_.stop_requested();
     if (nothing) result_.problems = space_.problems(refusal_);
     result_.notes = space_.notes();
     result_.space = space_.text();
-    result_.space_size = space_.size();
+    if (!is_part_) result_.space_size = space_.size(stop_);
   }
 
   const SearchQuestion& question_;
@@ -453,7 +470,8 @@ class Search {
   std::optional<Seconds> best_step_;
   std::optional<PlanChoices> best_choices_;
   Pace pace_;
-  bool is_part_ = false;  // of a wider search, which says what is nearest
+  bool knows_meshes_ = false;  // was not stopped before
+  bool is_part_ = false;       // of a wider search, which says what is nearest
   NearestPlan nearest_{question_, setting_};
   Reasons refusal_;  // why the first that cannot be planned cannot
   SearchResult result_;

@@ -116,7 +116,7 @@ struct SearchResult {
   // What keeps the gap open, where it is not.
   std::vector<Candidate> open;
   std::vector<std::pair<std::string, std::vector<std::string>>> space;  // each key with its values
-  double space_size = 0;
+  std::optional<double> space_size;  // none: it was stopped, and counting takes long
   SearchCounts counts;
   std::optional<Nearest> nearest;     // where no plan fits
   std::vector<Candidate> candidates;  // by bound

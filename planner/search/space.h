@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +22,8 @@ class SearchSpace {
   // InputError for pins and forbids that cannot be read.
   SearchSpace(const SearchQuestion& question, const Setting& setting);
 
-  std::vector<PlanChoices> meshes() const;                               // dp, tp, pp, cp
+  // dp, tp, pp, cp; not all when asked to stop.
+  std::vector<PlanChoices> meshes(const std::stop_token& stop = {}) const;
   std::vector<PlanChoices> microbatches(const PlanChoices& mesh) const;  // microbatch
   std::vector<PlanChoices> splits(const PlanChoices& partial) const;     // SP, etp
   std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // ep
@@ -63,8 +65,8 @@ class SearchSpace {
   std::vector<std::string> notes() const;
   // Plans with sets of kept tensors that were not found might be better by at most this share.
   double open_share() const { return kept_.open_share; }
-  // How many plans there are, before any is refused.
-  double size() const;
+  // How many plans there are, before any is refused; none when asked to stop.
+  std::optional<double> size(const std::stop_token& stop = {}) const;
 
  private:
   bool is_pinned(std::string_view key) const { return pinned_.contains(std::string(key)); }

@@ -28,7 +28,7 @@ std::vector<std::int64_t> tensor_degrees(std::int64_t widest, std::int64_t shari
 
 }  // namespace
 
-std::vector<PlanChoices> SearchSpace::meshes() const {
+std::vector<PlanChoices> SearchSpace::meshes(const std::stop_token& stop) const {
   std::vector<PlanChoices> meshes;
   const auto numbers = [](std::int64_t most) {
     std::vector<std::int64_t> all;
@@ -46,6 +46,7 @@ std::vector<PlanChoices> SearchSpace::meshes() const {
       const std::int64_t left = devices_ / (tensor.dp * tensor.tp);
       const auto pp = each(tensor, numbers(std::min(left, layers_)),
                            [](PlanChoices& c, std::int64_t value) { c.pp = value; });
+      if (stop.stop_requested()) return meshes;
       for (const PlanChoices& mesh : allowed("pp", pp)) {
         if (device_count(mesh) <= devices_ && may_have_chunks(mesh)) add_contexts(meshes, mesh);
       }

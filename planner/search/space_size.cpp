@@ -94,7 +94,7 @@ double SearchSpace::kept_ways(const PlanChoices& partial) const {
   return ways;
 }
 
-double SearchSpace::size() const {
+std::optional<double> SearchSpace::size(const std::stop_token& stop) const {
   const auto count = [](const auto& list) { return static_cast<double>(list.size()); };
   // What follows the mesh depends on little of it, unless a target has a say.
   std::map<std::int64_t, double> scheduled;  // by stages, with what layers keep
@@ -133,7 +133,8 @@ double SearchSpace::size() const {
   };
   std::map<std::array<std::int64_t, 2>, Sizes> microbatched;  // by replicas and rows
   double size = 0;
-  for (const PlanChoices& mesh : meshes()) {
+  for (const PlanChoices& mesh : meshes(stop)) {
+    if (stop.stop_requested()) return std::nullopt;
     const auto [sizes, unsized] =
         microbatched.try_emplace({mesh.dp, tensor_mesh(mesh).batch_parts});
     if (unsized || target_) {
@@ -162,7 +163,7 @@ double SearchSpace::size() const {
     }
     size += sizes->second.count * division->second * schedule->second * state->second;
   }
-  return size;
+  return stop.stop_requested() ? std::nullopt : std::optional(size);
 }
 
 }  // namespace meshwright

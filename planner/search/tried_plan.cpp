@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "costmodel/base/input_error.h"
 #include "simulator/lowering/lower.h"
 
 namespace meshwright {
@@ -24,6 +25,15 @@ std::variant<Plan, Reasons> PlanTrials::plan_with_bucket(const PlanChoices& choi
 }
 
 TriedPlan PlanTrials::of(const PlanChoices& choices, std::size_t fullest_stage, Bytes room) {
+  try {
+    return lowered_and_played(choices, fullest_stage, room);
+  } catch (const InputError& error) {
+    return Reasons{error.what()};
+  }
+}
+
+TriedPlan PlanTrials::lowered_and_played(const PlanChoices& choices, std::size_t fullest_stage,
+                                         Bytes room) {
   const Setting& setting = setting_;
   auto made = plan_with_bucket(choices);
   if (auto* reasons = std::get_if<Reasons>(&made)) return std::move(*reasons);
@@ -32,17 +42,20 @@ TriedPlan PlanTrials::of(const PlanChoices& choices, std::size_t fullest_stage, 
   Bytes needed;
   const auto finds_room = [&](const Program& program) {
     needed = std::max(needed, least_needed(program, overheads));
-    return needed <= room;
+    return needed <= room && !stop_.stop_requested();
   };
   const bool stages = plan.slots.size() > 1;
   if (stages && overheads.caching_allocator) {
     const DeviceId device = plan.slots[fullest_stage].mesh.devices().front();
-    if (!finds_room(lower(setting.model, plan, device))) return TooLarge{needed};
+    finds_room(lower(setting.model, plan, device));
+    if (needed > room) return TooLarge{needed};
   }
+  if (stop_.stop_requested()) return Stopped();
   const auto represented =
       represent_if(setting.model, plan, setting.cluster,
                    [&](const Program& program) { return stages || finds_room(program); });
-  if (!represented) return TooLarge{needed};
+  if (needed > room) return TooLarge{needed};
+  if (!represented || stop_.stop_requested()) return Stopped();
   std::int64_t tasks = 0;
   for (const Program& program : represented->programs) {
     tasks += static_cast<std::int64_t>(program.tasks.size());

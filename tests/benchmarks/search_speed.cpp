@@ -75,7 +75,7 @@ void run(const Case& one) {
   fmt::print(
       "{} on {} as {}: {:.2f} CPU-s, {:.0f} MiB, space {:.3g}, {} made, {} bounded "
       "({:.0f} a CPU-second), {} simulated, {} close, {} too large, {} by memory\n",
-      one.model, one.cluster, one.software, seconds, peak_mib(), result.space_size, counts.tuples,
+      one.model, one.cluster, one.software, seconds, peak_mib(), *result.space_size, counts.tuples,
       counts.bounded, static_cast<double>(counts.bounded) / seconds, counts.simulated, counts.close,
       counts.too_large, counts.pruned_by_memory);
   if (result.plans.empty()) return fmt::print("  nothing fits\n");
@@ -114,7 +114,7 @@ void run_line(std::string_view what, const Case& one) {
   const Bench bench(one.model, one.cluster, one.software);
   const SearchResult result = search(question_of(one, bench), bench.setting);
   fmt::print(
-      "| {} | {:.2e} | {} | {} | {} | {:.2f} % | {:.1f} |\n", what, result.space_size,
+      "| {} | {:.2e} | {} | {} | {} | {:.2f} % | {:.1f} |\n", what, *result.space_size,
       result.counts.tuples, result.counts.simulated + result.counts.close + result.counts.too_large,
       result.plans.empty() ? "nothing fits"
                            : fmt::format("{:.4g} s", result.plans.front().report.step.value()),

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -243,7 +244,7 @@ TEST_CASE("what would help is true: simulate says so of the choices that are nam
 TEST_CASE("stopped early it prints the best so far, and the exit code says so") {
   const std::string options =
       "plan --model llama3-70b --cluster h100:64x8 --global-batch 1024 "
-      "--seq 8192 --gap 0 --time-limit 1 --json";
+      "--seq 8192 --gap 0 --wide --time-limit 1 --json";
   const ProgramOutput output = run_program(options);
   CHECK(output.exit_code == 11);
   const json document = json::parse(output.out);
@@ -251,10 +252,26 @@ TEST_CASE("stopped early it prints the best so far, and the exit code says so") 
   CHECK(document.at("stopped") == true);
   CHECK_THAT(json::parse(output.err).at("error").get<std::string>(), Contains("stopped early"));
   const ProgramOutput interrupted = run_program(
-      "plan --model llama3-70b --cluster h100:64x8 --global-batch 1024 --seq 8192 --gap 0",
+      "plan --model llama3-70b --cluster h100:64x8 --global-batch 1024 --seq 8192 --gap 0 --wide",
       "timeout --foreground --preserve-status --signal INT 1 ");
   CHECK(interrupted.exit_code == 11);
   CHECK_THAT(interrupted.out, Contains("Stopped early"));
+}
+
+// Each step of it has thousands of values, and how many plans there are takes long to count.
+TEST_CASE("a search of very many values ends soon after its time limit") {
+  const auto start = std::chrono::steady_clock::now();
+  const ProgramOutput output = run_program(
+      "plan --model llama3-8b --cluster h100:2048x8 --global-batch 14414400 --seq 8192 --wide "
+      "--time-limit 1 --json");
+  CHECK(output.exit_code == 11);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+  const json document = json::parse(output.out);
+  CHECK(document.at("complete") == false);
+  CHECK(document.at("space_size").is_null());
+  check_refused("--model gpt2 --cluster h100 --global-batch 1000000000000 --seq 1024", 2,
+                "--global-batch 1000000000000: expected at most 16777216 samples; a batch given in "
+                "tokens is to be divided by the sequence");
 }
 
 TEST_CASE("deadlines and objectives") {

@@ -46,7 +46,7 @@ std::vector<KeyValue> draw_wide_pins(RandomChoices& random, std::int64_t devices
 bool is_large(const SearchQuestion& question, const Setting& setting) {
   constexpr std::size_t kMost = 300;
   constexpr double kUncounted = 4000;
-  if (question.wide && SearchSpace(question, setting).size() > kUncounted) return true;
+  if (question.wide && *SearchSpace(question, setting).size() > kUncounted) return true;
   return all_plans(question, setting).size() > kMost;
 }
 
