@@ -91,24 +91,21 @@ SearchResult searched(const SearchAsked& asked, const SearchWatch& watch) {
 
 // Where what is asked contradicts itself: why, and what would do.
 void require_possible(const SearchAsked& asked, const SearchAnswer& answer) {
-  const Reasons& problems = answer.result.problems;
-  if (problems.empty() || answer.fastest) return;
-  const auto& pins = asked.question.pins;
+  if (!answer.result.contradiction || answer.fastest) return;
   std::string others;
   for (const Remedy& remedy : answer.remedies) {
     others += fmt::format("{}{}: {}", others.empty() ? " (" : "; ", remedy.change,
                           brief_text(remedy.choices, asked.question.defaults));
   }
-  throw UsageError(fmt::format("{}{}{}",
-                               pins.empty() ? "" : fmt::format("--pin {}: ", pairs_text(pins)),
-                               reasons_text(problems), others.empty() ? "" : others + ")"));
+  throw UsageError(contradiction_text(*answer.result.contradiction) +
+                   (others.empty() ? "" : others + ")"));
 }
 
 SearchAnswer answer_to(const SearchAsked& asked, const SearchWatch& watch) {
   SearchAnswer answer{.result = searched(asked, watch)};
   const SearchResult& result = answer.result;
   const SearchQuestion& question = asked.question;
-  const bool found = !result.plans.empty() || result.nearest || !result.problems.empty();
+  const bool found = !result.plans.empty() || result.nearest || result.contradiction;
   answer.stopped = watch.stop.stop_requested() && (!result.complete || !found);
   if (!result.plans.empty()) {
     if (asked.front) answer.front = front_of(result, question, asked.asked.setting, watch);

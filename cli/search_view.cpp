@@ -267,6 +267,16 @@ std::string pairs_text(const std::vector<KeyValue>& pairs) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+std::string contradiction_text(const Contradiction& contradiction) {
+  const auto& [pins, forbids, reasons] = contradiction;
+  std::string text;
+  if (!pins.empty()) text = fmt::format("--pin {}", pairs_text(pins));
+  if (!forbids.empty()) {
+    text += fmt::format("{}--forbid {}", text.empty() ? "" : " ", pairs_text(forbids));
+  }
+  return fmt::format("{}{}{}", text, text.empty() ? "" : ": ", reasons_text(reasons));
+}
+
 std::string brief_text(const PlanChoices& choices, const PlanChoices& defaults) {
   std::string text = to_text(choices, defaults);
   const std::string_view key = "recompute=drop:";

@@ -37,6 +37,9 @@ std::string progress_text(const SearchProgress& progress);
 // "tp=8, offload"
 std::string pairs_text(const std::vector<KeyValue>& pairs);
 
+// "--pin zero=3 --forbid zero: what is pinned is forbidden"
+std::string contradiction_text(const Contradiction& contradiction);
+
 // The short form with a list of dropped tensors left out, for where a plan is named in passing.
 std::string brief_text(const PlanChoices& choices, const PlanChoices& defaults);
 

@@ -79,7 +79,7 @@ void GuiSession::start_search() {
           deliver([this, rows, state] { take_more(std::move(*rows), state); });
         });
         const SearchResult result = run.run(stop);
-        if (!result.problems.empty()) throw UsageError(reasons_text(result.problems));
+        if (result.contradiction) throw UsageError(contradiction_text(*result.contradiction));
         const auto rows = std::make_shared<std::vector<PlanRow>>(
             rows_of(result.candidates, result.plans, asked->question.batch));
         const SearchState state = final_state(*asked, result, stop.stop_requested());

@@ -14,6 +14,7 @@
 
 #include "costmodel/base/input_error.h"
 #include "planner/search/children.h"
+#include "planner/search/contradiction.h"
 #include "planner/search/crew.h"
 #include "planner/search/expectation.h"
 #include "planner/search/lean_search.h"
@@ -191,8 +192,7 @@ class Search {
   // What it costs at least. None: it cannot be planned or does not fit.
   std::optional<double> add(Child child, const std::variant<PlanBound, Reasons>& found) {
     ++result_.counts.tuples;
-    if (const auto* reasons = std::get_if<Reasons>(&found)) {
-      if (refusal_.empty()) refusal_ = *reasons;
+    if (std::holds_alternative<Reasons>(found)) {
       ++result_.counts.refused;
       return std::nullopt;
     }
@@ -309,9 +309,8 @@ class Search {
   void simulate(const Node& node) {
     TriedPlan made = tried(node);
     if (std::holds_alternative<Stopped>(made)) return open_.push(node);
-    if (const auto* reasons = std::get_if<Reasons>(&made)) {
+    if (std::holds_alternative<Reasons>(made)) {
       ++result_.counts.refused;
-      if (refusal_.empty()) refusal_ = *reasons;
       return keep(node, Fate::Refused);
     }
     if (const auto* large = std::get_if<TooLarge>(&made)) return drop_large(node, large->needed);
@@ -443,9 +442,9 @@ class Search {
       if (is_candidate(node)) keep(node, worse ? Fate::PrunedByBound : Fate::Open);
     }
     std::ranges::stable_sort(result_.candidates, {}, &Candidate::bound);
-    const bool nothing =
-        !best_ && result_.complete && !nearest_.knows_plans() && !stop_.stop_requested();
-    if (nothing) result_.problems = space_.problems(refusal_);
+    if (!best_ && !is_part_ && result_.complete && !nearest_.knows_plans()) {
+      result_.contradiction = contradiction_in(question_, setting_, stop_);
+    }
     result_.notes = space_.notes();
     result_.space = space_.text();
     if (!is_part_) result_.space_size = space_.size(stop_);
@@ -473,7 +472,6 @@ class Search {
   bool knows_meshes_ = false;  // was not stopped before
   bool is_part_ = false;       // of a wider search, which says what is nearest
   NearestPlan nearest_{question_, setting_};
-  Reasons refusal_;  // why the first that cannot be planned cannot
   SearchResult result_;
 };
 

@@ -108,6 +108,12 @@ struct Nearest {
   std::optional<HostUse> host = {};  // that has too little memory
 };
 
+// Pins and forbids that leave no plan, and why, in words.
+struct Contradiction {
+  std::vector<KeyValue> pins, forbids;
+  Reasons reasons;
+};
+
 struct SearchResult {
   std::vector<RankedPlan> plans;  // best first
   Seconds bound;                  // no plan of the space that fits has a shorter step
@@ -121,9 +127,8 @@ struct SearchResult {
   std::optional<Nearest> nearest;     // where no plan fits
   std::vector<Candidate> candidates;  // by bound
   bool candidates_capped = false;
-  std::vector<std::string> notes;  // what of the space could not be searched, in words
-  // Pins that leave nothing, in words; then there is nothing else.
-  Reasons problems;
+  std::vector<std::string> notes;              // what of the space could not be searched, in words
+  std::optional<Contradiction> contradiction;  // then there is nothing else
 };
 
 struct SearchProgress {

@@ -352,17 +352,6 @@ std::vector<PlanChoices> SearchSpace::buckets(const PlanChoices& partial) const 
                  }));
 }
 
-Reasons SearchSpace::problems(const Reasons& refusal) const {
-  PlanChoices pinned = base_;
-  for (const SearchedKey& key : searched_keys()) {
-    if (!is_pinned(key.name)) key.copy(pinned, PlanChoices{});
-  }
-  Reasons reasons = check_choices(pinned, batch_, setting_.model, setting_.cluster);
-  if (reasons.empty()) reasons = refusal;
-  if (reasons.empty()) reasons.push_back("no plan has all that is pinned and nothing forbidden");
-  return reasons;
-}
-
 PlanChoices SearchSpace::leanest(PlanChoices partial) const {
   int most = 0;
   for (const PlanChoices& state : zeros(partial)) most = std::max(most, state.zero);

@@ -55,10 +55,6 @@ class SearchSpace {
   PlanChoices leanest(PlanChoices partial) const;
   PlanChoices leanest_optimizer(PlanChoices partial) const;
 
-  // Why no plan has all pins, in words: what the pinned keys by themselves are refused for, or what
-  // the first plan was.
-  Reasons problems(const Reasons& refusal) const;
-
   // Each key with its values, in words where they depend on others.
   std::vector<std::pair<std::string, std::vector<std::string>>> text() const;
   // What could not be searched, in words.
@@ -107,7 +103,11 @@ class SearchSpace {
   static constexpr Bytes kBuckets[] = {25_MiB, 100_MiB, 400_MiB, 1600_MiB};
   // Of a device's part of the sequence, where that is cut.
   static constexpr std::int64_t kFewestTokens = 2048;
-  std::int64_t fewest_tokens() const { return wide_ ? 1 : kFewestTokens; }
+  std::int64_t fewest_tokens() const { return wide_ || cuts_sequence() ? 1 : kFewestTokens; }
+  // Whether what is pinned makes sense only of several parts of a sequence.
+  bool cuts_sequence() const {
+    return base_.context != Context::Ring || base_.ulysses || base_.inner_ring;
+  }
 
   const BatchChoice batch_;
   const std::optional<TargetSpace> target_;

@@ -104,7 +104,8 @@ void SearchSpace::add_contexts(std::vector<PlanChoices>& meshes, const PlanChoic
   std::vector<std::int64_t> degrees = {1};
   // With experts only where it is asked for: bounds say nothing of sums of experts that parts of a
   // sequence share out, and searches with it end with gaps of a third.
-  const bool line = mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_wide("cp"));
+  const bool line =
+      mesh.tensor == TensorForm::OneD && (experts_ <= 1 || is_wide("cp") || cuts_sequence());
   for (const std::int64_t cp : divisors(batch_.sequence, devices_ / device_count(mesh))) {
     if (line && cp > 1 && batch_.sequence / cp >= fewest_tokens()) degrees.push_back(cp);
   }
@@ -275,7 +276,13 @@ std::vector<PlanChoices> SearchSpace::sharings(const PlanChoices& divided) const
   const std::int64_t parts = divided.cp * divided.tp;
   const std::int64_t most = line ? divided.dp * parts / expert_tensor_degree(divided) : 1;
   auto degrees = each(divided, divisors(experts_, std::max<std::int64_t>(most, 1)), set);
-  if (is_pinned("ep")) return allowed("ep", degrees);
+  if (is_pinned("ep")) {
+    degrees = allowed("ep", degrees);
+    std::erase_if(degrees, [&](const PlanChoices& one) {
+      return experts_ % one.ep != 0 || nesting_problem(one, setting_.model);
+    });
+    return degrees;
+  }
   std::erase_if(degrees, [&](const PlanChoices& one) {
     if (one.etp == 1 && one.ep % one.tp != 0 && !is_wide("etp")) return true;
     return (one.ep > 1 || one.etp) && nesting_problem(one, setting_.model).has_value();

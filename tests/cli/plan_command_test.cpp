@@ -3,6 +3,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "tests/cli/run_program.h"
 
@@ -360,6 +362,31 @@ TEST_CASE("what cannot be asked is refused in words") {
       "--pin recompute=drop:horse: recompute=drop:horse: no layer has a tensor \"horse\"");
   check_refused(kTask + "--pin shard=3", 2, "shard=3: it does not divide dp=");
   check_refused(kTask + "--pin depth=2", 2, "--pin depth=2: depth: only tensor=2.5d has layers");
+  const std::string dense = " --model gpt2 --cluster h100:2x8 --global-batch 32 --seq 1024 ";
+  for (const auto& [options, why] : std::vector<std::pair<const char*, const char*>>{
+           {"--pin ep=2,tp=2", "--pin ep=2: ep=2: the model has no experts (without"},
+           {"--pin inner_ring=2", "--pin inner_ring=2: inner_ring=2: only context=double-ring has"},
+           {"--pin zero=3 --forbid zero",
+            "--pin zero=3 --forbid zero: what is pinned is forbidden"},
+           {"--forbid dp=1,dp=2,dp=4 --forbid dp=8,dp=16",
+            "--forbid dp=1, dp=2, dp=4, dp=8, dp=16: that leaves no value of dp that is searched"},
+           {"--pin schedule=interleaved,pp=1,tp=2",
+            "--pin schedule=interleaved, pp=1: stages take turns with their chunks, and pp=1 has "
+            "no"},
+           {"--pin tensor=2d,microbatch=1",
+            "tensor=2d: its 2 rows of devices do not divide a micro-batch of 1"},
+           {"--pin sequence_parallel=true,tensor=2d", "tensor=2d cuts what lies between products"},
+           {"--pin place=tp:16", "place=tp:16: 16 devices of a node, which has 8"},
+           {"--pin place=tp:4+dp:4", "place=tp:4+dp:4: 16 devices of a node, which has 8"},
+           {"--pin shard=32", "= 32 devices, but the cluster has 16"},
+           {"--pin gradients=fp64,tp=2",
+            "--pin gradients=fp64: gradients in fp64: expected fp32"}}) {
+    check_refused(dense + options, 2, why);
+  }
+  check_refused("--model mixtral-8x7b --cluster h100:2x8 --global-batch 32 --seq 4096 --pin ep=3",
+                2, "--pin ep=3: ep=3: it does not divide the 8 experts");
+  // Parts of the sequence are searched where only they have what is pinned.
+  CHECK_THAT(run_program("plan" + dense + "--pin context=rsa").out, Contains("context=rsa"));
   check_refused(kTask + "--all", 2, "--all: needs --json");
   check_refused(kTask + "--forbid horse", 2,
                 "--forbid horse: expected a key that is searched: dp, tp, ");

@@ -47,7 +47,9 @@ TEST_CASE("a search that nothing fits says what comes nearest, and pins that lea
   question.pins = {{"dp", "3"}};
   const SearchResult refused = search(question, bench.setting);
   CHECK(refused.plans.empty());
-  REQUIRE(!refused.problems.empty());
+  REQUIRE(refused.contradiction.has_value());
+  CHECK(refused.contradiction->pins.size() == 1);
+  CHECK(refused.contradiction->forbids.empty());
 }
 
 TEST_CASE(
