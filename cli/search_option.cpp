@@ -12,6 +12,7 @@
 #include "cli/library_folders.h"
 #include "cli/model_option.h"
 #include "costmodel/base/input_error.h"
+#include "costmodel/model/op_rules.h"
 #include "executor/cpu/kernels.h"
 #include "planner/search/searched_keys.h"
 #include "simulator/choices/recompute_segments.h"
@@ -70,6 +71,39 @@ void require_readable(const char* option, const std::string& text, const PlanCho
   }
 }
 
+const std::string* pinned_value(const SearchQuestion& question, std::string_view key) {
+  const auto pin = std::ranges::find(question.pins, key, &KeyValue::key);
+  return pin == question.pins.end() ? nullptr : &*pin->value;
+}
+
+// What would change nothing is refused rather than taken without a word.
+void require_effect(const SearchQuestion& question, const Model& model) {
+  PlanChoices pinned = question.defaults;
+  for (const KeyValue& pin : question.pins) {
+    pinned = parse_plan_choices(pin.key + "=" + *pin.value, pinned);
+  }
+  const auto refuse_if = [&](bool useless, std::string_view key, std::string_view why) {
+    const std::string* value = pinned_value(question, key);
+    if (value && useless) throw UsageError(fmt::format("--pin {}={}: {}", key, *value, why));
+  };
+  const PlanChoices& otherwise = question.defaults;
+  const RecomputeChoice& again = pinned.recompute;
+  const bool reruns = pinned_value(question, "recompute") && again.kind != Recompute::None &&
+                      again.kind != Recompute::Drop;
+  refuse_if(pinned.rerun_all != otherwise.rerun_all && !reruns, "rerun_all",
+            "what is searched computes chosen tensors again and nothing else; it goes with a pin "
+            "recompute=selective, products, full, uniform:LAYERS or first:LAYERS");
+  const std::string* zero = pinned_value(question, "zero");
+  const bool gathers = !zero || *zero == "3";
+  const std::string only =
+      "only zero=3 gathers weights, and zero is pinned to " + (zero ? *zero : "");
+  refuse_if(!gathers && pinned.prefetch != otherwise.prefetch, "prefetch", only);
+  refuse_if(!gathers && pinned.reshard != otherwise.reshard, "reshard", only);
+  refuse_if(zero && *zero == "0", "shard", "zero=0 shares no state out, and is pinned");
+  refuse_if(pinned.imbalance != 1 && size_of_dim(model, "experts") == 0, "imbalance",
+            "the model has no experts");
+}
+
 // Pins are read together, so that none is given twice.
 void require_readable(const SearchQuestion& question, const Model& model) {
   std::string pins;
@@ -83,6 +117,7 @@ void require_readable(const SearchQuestion& question, const Model& model) {
   if (has_depth && !layered) {
     throw UsageError(fmt::format("--pin {}: depth: only tensor=2.5d has layers", printable(pins)));
   }
+  require_effect(question, model);
   for (const KeyValue& forbid : question.forbids) {
     if (!forbid.value || !find_key(forbid.key)) continue;
     require_readable("--forbid", fmt::format("{}={}", forbid.key, *forbid.value), question.defaults,

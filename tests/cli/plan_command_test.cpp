@@ -379,12 +379,24 @@ TEST_CASE("what cannot be asked is refused in words") {
            {"--pin place=tp:16", "place=tp:16: 16 devices of a node, which has 8"},
            {"--pin place=tp:4+dp:4", "place=tp:4+dp:4: 16 devices of a node, which has 8"},
            {"--pin shard=32", "= 32 devices, but the cluster has 16"},
+           {"--pin rerun_all=false", "--pin rerun_all=false: what is searched computes chosen"},
+           {"--pin rerun_all=false,recompute=none", "it goes with a pin recompute=selective, "},
+           {"--pin prefetch=2,zero=1",
+            "--pin prefetch=2: only zero=3 gathers weights, and zero is"},
+           {"--pin reshard=false,zero=0", "--pin reshard=false: only zero=3 gathers weights"},
+           {"--pin shard=4,zero=0", "--pin shard=4: zero=0 shares no state out, and is pinned"},
+           {"--pin imbalance=2", "--pin imbalance=2: the model has no experts"},
            {"--pin gradients=fp64,tp=2",
             "--pin gradients=fp64: gradients in fp64: expected fp32"}}) {
     check_refused(dense + options, 2, why);
   }
   check_refused("--model mixtral-8x7b --cluster h100:2x8 --global-batch 32 --seq 4096 --pin ep=3",
                 2, "--pin ep=3: ep=3: it does not divide the 8 experts");
+  for (const char* kept : {"--pin rerun_all=false,recompute=full", "--pin prefetch=2,zero=3"}) {
+    const json plan = planned(dense + kept).at("plans")[0];
+    CHECK_THAT(plan.at("choices").get<std::string>(),
+               Contains("rerun_all=false") || Contains("prefetch=2"));
+  }
   // Parts of the sequence are searched where only they have what is pinned.
   CHECK_THAT(run_program("plan" + dense + "--pin context=rsa").out, Contains("context=rsa"));
   check_refused(kTask + "--all", 2, "--all: needs --json");
