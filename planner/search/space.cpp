@@ -73,8 +73,8 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
       forbidden_keys_.insert(forbid.key);
       continue;
     }
-    forbidden_.emplace_back(forbid.key,
-                            parse_plan_choices(forbid.key + "=" + *forbid.value, plain_));
+    forbidden_.push_back(
+        {forbid.key, *forbid.value, parse_plan_choices(forbid.key + "=" + *forbid.value, plain_)});
   }
   PlanChoices one = base_;
   one.tp = one.cp = 1;
@@ -113,8 +113,8 @@ std::vector<PlanChoices> SearchSpace::allowed(std::string_view name,
   }
   std::erase_if(values, [&](const PlanChoices& value) {
     if (forbidden_keys_.contains(std::string(name)) && !is_same(key, value, plain_)) return true;
-    return std::ranges::any_of(forbidden_, [&](const auto& forbidden) {
-      return forbidden.first == name && is_same(key, value, forbidden.second);
+    return std::ranges::any_of(forbidden_, [&](const Forbidden& forbidden) {
+      return forbidden.key == name && is_same(key, value, forbidden.choices);
     });
   });
   if (target_) {

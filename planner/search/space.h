@@ -109,6 +109,13 @@ class SearchSpace {
     return base_.context != Context::Ring || base_.ulysses || base_.inner_ring;
   }
 
+  struct Forbidden {
+    std::string key, value;  // as typed
+    PlanChoices choices;     // with it
+  };
+  std::string plain_value(std::string_view key) const;
+  void leave_allowed(std::string_view name, std::vector<std::string>& values) const;
+
   const BatchChoice batch_;
   const std::optional<TargetSpace> target_;
   const Setting& setting_;
@@ -116,7 +123,7 @@ class SearchSpace {
   const PlanChoices plain_;                    // what a key is where it is forbidden
   std::map<std::string, std::string> pinned_;  // as typed
   std::set<std::string> forbidden_keys_;
-  std::vector<std::pair<std::string, PlanChoices>> forbidden_;  // values
+  std::vector<Forbidden> forbidden_;  // values
   const bool wide_;
   std::int64_t devices_ = 0, layers_ = 0, widest_ = 0, widest_sharing_ = 0, experts_ = 1;
   bool has_host_ = false;

@@ -6,7 +6,9 @@
 #include <map>
 #include <tuple>
 
+#include "costmodel/base/input_error.h"
 #include "planner/search/each_choice.h"
+#include "planner/search/searched_keys.h"
 #include "planner/search/space.h"
 #include "simulator/choices/resolve.h"
 #include "simulator/choices/stage_axes.h"
@@ -18,6 +20,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   std::vector<std::pair<std::string, std::vector<std::string>>> keys;
   const auto add = [&](std::string_view key, std::vector<std::string> values) {
     if (is_pinned(key)) values = {pinned_.at(std::string(key))};
+    leave_allowed(key, values);
     keys.emplace_back(std::string(key), std::move(values));
   };
   add("dp", {fmt::format("divisors of {} up to {} devices", batch_.global_batch, devices_)});
@@ -71,6 +74,46 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   }
   add("offload", std::move(offloads));
   return keys;
+}
+
+// As `text` has it, where all others are forbidden.
+std::string SearchSpace::plain_value(std::string_view key) const {
+  const std::pair<std::string_view, std::string> values[] = {
+      {"tensor", std::string(to_text(plain_.tensor))},
+      {"etp", "tp"},
+      {"context", std::string(to_text(plain_.context))},
+      {"place", "devices in their order"},
+      {"microbatch", std::to_string(plain_.microbatch)},
+      {"sequence_parallel", fmt::format("{}", plain_.sequence_parallel)},
+      {"schedule", std::string(to_text(plain_.schedule))},
+      {"layers", "as equal as can be"},
+      {"recompute", to_text(plain_.recompute)},
+      {"zero", std::to_string(plain_.zero)},
+      {"shard", "all replicas"},
+      {"bucket", "the software's"},
+      {"offload", offload_text(plain_)}};
+  for (const auto& [name, value] : values) {
+    if (name == key) return value;
+  }
+  return "1";
+}
+
+// What forbids leave of values in words; those that stand for several are left, but for some.
+void SearchSpace::leave_allowed(std::string_view name, std::vector<std::string>& values) const {
+  const SearchedKey& key = *find_key(name);
+  if (forbidden_keys_.contains(std::string(name))) values = {plain_value(name)};
+  for (const Forbidden& forbidden : forbidden_) {
+    if (forbidden.key != name) continue;
+    const auto is_that = [&](const std::string& value) {
+      try {
+        const PlanChoices one = parse_plan_choices(fmt::format("{}={}", name, value), plain_);
+        return is_same(key, one, forbidden.choices);
+      } catch (const InputError&) {
+        return false;  // words
+      }
+    };
+    if (std::erase_if(values, is_that) == 0) values.push_back("but not " + forbidden.value);
+  }
 }
 
 std::vector<std::string> SearchSpace::notes() const {

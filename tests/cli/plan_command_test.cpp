@@ -134,6 +134,21 @@ TEST_CASE("pins and forbids are kept, and never make a plan faster") {
   CHECK(step_of(forbidden[0]) >= best);
 }
 
+TEST_CASE("the space that is shown has what pins and forbids leave of each key") {
+  const std::string forbids =
+      "--pin pp=1 --forbid zero=2,tp=2,bucket='100 MiB',tensor=2d --forbid offload,schedule";
+  const json space = planned(kTask + forbids).at("space");
+  using Values = std::vector<std::string>;
+  CHECK(space.at("pp") == Values{"1"});
+  CHECK(space.at("zero") == Values{"0", "1", "3"});
+  CHECK(space.at("tp") == Values{"1 to 4", "but not 2"});
+  CHECK(space.at("bucket") == Values{"25 MiB", "400 MiB", "1600 MiB"});
+  CHECK(space.at("tensor") == Values{"1d", "2d and 3d with zero=0 and 1", "but not 2d"});
+  CHECK(space.at("offload") == Values{"none"});
+  CHECK(space.at("schedule") == Values{"1f1b"});
+  CHECK_THAT(run_program("plan" + kTask + forbids).out, Contains("zero 0, 1, 3;"));
+}
+
 TEST_CASE("a wide search also has what others leave out, says so, and is no worse") {
   const std::string task = kTask + "--gap 0 --pin microbatch=2,bucket='25 MiB' --forbid offload ";
   const json usual = planned(task), wide = planned(task + "--wide");
