@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "costmodel/base/input_error.h"
 #include "planner/search/children.h"
 #include "planner/search/contradiction.h"
 #include "planner/search/crew.h"
@@ -21,7 +20,7 @@
 #include "planner/search/nearest_plan.h"
 #include "planner/search/objective.h"
 #include "planner/search/pace.h"
-#include "planner/search/set_bounds.h"
+#include "planner/search/shared_bounds.h"
 #include "planner/search/space.h"
 #include "planner/search/staged_sets.h"
 #include "planner/search/tried_plan.h"
@@ -41,15 +40,12 @@ class Search {
         space_(question, setting),
         capacity_(capacity_of(question, setting.cluster)),
         crew_(std::min(question.threads, kMostThreads)),
+        shared_(
+            space_, room(),
+            std::make_unique<Bounds>(question.batch, setting, room(), space_.recompute_choices()),
+            crew_, stop_),
         trials_(crew_.size(), PlanTrials(question_.batch, setting_, stop_)),
-        expectation_(room(), question.batch.global_batch * find_layers(setting.model).count()) {
-    sets_.emplace_back(
-        space_, room(),
-        std::make_unique<Bounds>(question.batch, setting, room(), space_.recompute_choices()));
-    while (sets_.size() < crew_.size()) {
-      sets_.emplace_back(space_, room(), bounds().for_another_thread());
-    }
-  }
+        expectation_(room(), question.batch.global_batch * find_layers(setting.model).count()) {}
 
   SearchResult run() {
     if (question_.wide) start_with_usual();
@@ -142,52 +138,7 @@ class Search {
     return best_ && (tasks_ >= kMostTasks || bounds().block_count() >= kMostBlocks);
   }
 
-  Bounds& bounds() const { return sets_.front().bounds(); }
-
-  // Sizes beyond 64 bits are no choice; of sets with any micro-batch others have smaller ones.
-  std::variant<PlanBound, Reasons> bound_of(std::size_t thread, Child& child) {
-    try {
-      return sets_[thread].of(child);
-    } catch (const InputError& error) {
-      if (child.depth > Depth::Kernels) return Reasons{error.what()};
-      return PlanBound{sets_[thread].bounds().of_mesh(child.choices), Bytes(), Bytes()};
-    }
-  }
-
-  // Of sets alike, in their order, whichever thread bounds them. When asked to stop it leaves some
-  // out.
-  std::vector<std::variant<PlanBound, Reasons>> bounds_of(std::vector<Child>& children) {
-    std::vector<std::variant<PlanBound, Reasons>> found(children.size());
-    const auto bound = [&](std::size_t thread, std::size_t i) {
-      if (!stop_.stop_requested()) found[i] = bound_of(thread, children[i]);
-    };
-    // The first bounds take less time than sharing them out.
-    const bool few = children.empty() || children.front().depth < Depth::Offload;
-    for (std::size_t i = 0; few && i < children.size(); ++i) bound(0, i);
-    if (!few) crew_.each(children.size(), bound);
-    for (std::size_t i = 0; i < children.size(); ++i) {
-      auto* own = std::get_if<PlanBound>(&found[i]);
-      if (!own || children[i].depth != Depth::Played || stop_.stop_requested()) continue;
-      own->step = of_played(children[i].choices);
-    }
-    return found;
-  }
-
-  // With the best bucket, whatever is kept. It takes long: only sets that are next are asked, and
-  // of their buckets those that may be better than the one with the least bound.
-  Seconds of_played(const PlanChoices& choices) {
-    std::vector<BoundedPlan> plans = sets_.front().bounded_buckets(choices);
-    if (plans.empty()) return Seconds(0);
-    const Seconds first = bounds().step_of(plans.front().choices);
-    plans.erase(plans.begin());
-    std::erase_if(plans, [&](const BoundedPlan& plan) { return plan.least >= first; });
-    std::vector<Seconds> steps(plans.size());
-    crew_.each(plans.size(), [&](std::size_t thread, std::size_t i) {
-      steps[i] = sets_[thread].bounds().step_of(plans[i].choices);
-    });
-    steps.push_back(first);
-    return std::ranges::min(steps);
-  }
+  Bounds& bounds() const { return shared_.bounds(); }
 
   // What it costs at least. None: it cannot be planned or does not fit.
   std::optional<double> add(Child child, const std::variant<PlanBound, Reasons>& found) {
@@ -217,7 +168,7 @@ class Search {
 
   // What the least of them costs. When asked to stop nothing is added.
   std::optional<double> add_all(std::vector<Child> children) {
-    const auto found = bounds_of(children);
+    const auto found = shared_.of(children);
     std::optional<double> least;
     if (stop_.stop_requested()) return least;
     for (std::size_t i = 0; i < children.size(); ++i) {
@@ -457,8 +408,8 @@ class Search {
   const SearchSpace space_;
   const Bytes capacity_;
   Crew crew_;
-  std::vector<SetBounds> sets_;     // of each thread
-  std::vector<PlanTrials> trials_;  // likewise
+  SharedBounds shared_;
+  std::vector<PlanTrials> trials_;  // of each thread
   Expectation expectation_;
   StagedSets open_{expectation_, question_.most_simulated};
   std::map<std::string, TriedPlan> ahead_;  // by their text
