@@ -255,7 +255,7 @@ void add_search_options(Command& command, SearchOptions& options) {
                "Plans that are too close to call count as fitting");
   command.flag("--wide", options.wide,
                "Also what seldom wins and takes long to prove: every form that can be simulated\n"
-               "but summa=true and capacity");
+               "but capacity");
   command.text(
       "--target", options.target,
       "What is to run the plan, one of `export --list`: only what it can be told is\n"

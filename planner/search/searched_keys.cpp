@@ -14,6 +14,7 @@ constexpr SearchedKey kSearchedKeys[] = {
        to.tensor = from.tensor;
        to.depth = from.depth;
      }},
+    {"summa", [](PlanChoices& to, const PlanChoices& from) { to.summa = from.summa; }},
     {"ep", [](PlanChoices& to, const PlanChoices& from) { to.ep = from.ep; }},
     {"etp", [](PlanChoices& to, const PlanChoices& from) { to.etp = from.etp; }},
     {"pp", [](PlanChoices& to, const PlanChoices& from) { to.pp = from.pp; }},

@@ -62,8 +62,6 @@ SearchSpace::SearchSpace(const SearchQuestion& question, const Setting& setting)
     base_ = parse_plan_choices(pin.key + "=" + *pin.value, base_);
     pinned_[pin.key] = *pin.value;
   }
-  // Bounds of products part by part may lie above what is simulated.
-  if (base_.summa) throw InputError("pin summa=true: it can be simulated, but is not searched");
   for (const KeyValue& forbid : question.forbids) {
     if (!find_key(forbid.key)) {
       throw InputError(fmt::format("forbid {}: expected a key that is searched: {}",

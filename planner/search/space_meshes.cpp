@@ -1,6 +1,7 @@
 // Which devices do what: degrees, how tensors, the sequence and experts are shared out, and where
 // in the cluster.
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "planner/search/each_choice.h"
@@ -73,8 +74,12 @@ std::vector<PlanChoices> SearchSpace::tensors(const std::vector<PlanChoices>& de
     line.depth = 1;
     const auto laid_out =
         each(line, forms, [](PlanChoices& c, TensorForm value) { c.tensor = value; });
-    for (PlanChoices& one : allowed("tensor", laid_out)) {
-      if (is_possible(one)) all.push_back(std::move(one));
+    for (const PlanChoices& one : allowed("tensor", laid_out)) {
+      std::vector<bool> parts = {false};
+      if (one.tensor != TensorForm::OneD && is_wide("summa")) parts.push_back(true);
+      const auto products = each(one, parts, [](PlanChoices& c, bool value) { c.summa = value; });
+      std::ranges::copy_if(allowed("summa", products), std::back_inserter(all),
+                           [&](const PlanChoices& way) { return is_possible(way); });
     }
   }
   return all;

@@ -32,6 +32,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> SearchSpace::text(
   std::vector<std::string> forms = {"1d"};
   if (experts_ <= 1) forms.push_back(wide_ ? "2d and 3d" : "2d and 3d with zero=0 and 1");
   add("tensor", std::move(forms));
+  if (experts_ <= 1 && is_wide("summa")) add("summa", {"false", "true"});
   if (experts_ > 1) {
     add("ep", {fmt::format("divisors of {} that groups allow", experts_)});
     add("etp", {"tp", wide_ ? "divisors of tp where the sequence is cut"

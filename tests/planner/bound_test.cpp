@@ -119,7 +119,7 @@ void draw_rare(RandomChoices& random, PlanChoices& choices, bool experts, std::i
 bool is_searched(const PlanChoices& choices, bool experts) {
   const bool line = choices.tensor == TensorForm::OneD;
   if (choices.shard && (choices.zero == 2 || !line || experts)) return false;
-  if (experts && choices.cp > 1) return false;
+  if (choices.summa || (experts && choices.cp > 1)) return false;
   if (choices.etp && choices.ep % choices.tp != 0) return false;
   return (line || choices.zero < 2) && choices.context != Context::RingSelfAttention;
 }
@@ -166,6 +166,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
   std::vector<Seed> again = {
       {702070, false},   {703491, false},   {1000652, false}, {1402846, false}, {2500743, false},
       {10202683, false}, {31000949, false}, {41000324, true}, {45002529, true},
+      {82000521, true},
   };
   for (std::uint32_t next = first; static_cast<int>(tightness.size()) < plans;) {
     const Seed drawn_from = again.empty() ? Seed{next++, true} : again.back();
@@ -186,6 +187,9 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     if (experts) draw_experts(random, choices);
     draw_shard(random, choices);
     if (rare) draw_rare(random, choices, experts, layers);
+    const bool squares =
+        choices.tensor == TensorForm::TwoD || choices.tensor == TensorForm::TwoAndHalfD;
+    choices.summa = rare && squares && seed % 2 == 0;
     const BatchChoice batch{.global_batch = choices.dp * choices.microbatch *
                                             random.one_of<std::int64_t>({1, 2, 4, 7, 12}),
                             .sequence = random.one_of<std::int64_t>({256, 512, 1024}),
@@ -239,7 +243,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     PlanChoices plain = choices;
     plain.recompute = {};
     plain.offload_activations = false;
-    CHECK(bounds.step_of(plain) * kRounding <= bound.step);
+    CHECK(bounds.step_of(plain) <= report.step);
     CHECK(bounds.of_any_state(plain) * kWholeRates <= bound.step);
     check_no_later(bounds.least_ends(plain), *bounds.ends_of(plain));
     check_no_later(bounds.least_ends(choices), *bounds.ends_of(choices));
