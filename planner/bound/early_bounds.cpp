@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "planner/bound/divisors.h"
 #include "planner/bound/grown_work.h"
 #include "planner/bound/plan_bound.h"
 #include "planner/bound/task_ends.h"
@@ -210,8 +211,9 @@ Seconds Bounds::of_any_microbatch(const PlanChoices& choices) {
   PlanChoices one = choices;
   Samples& known = samples_of(choices);
   const std::int64_t parts = tensor_mesh(choices).batch_parts;
-  for (one.microbatch = parts; one.microbatch <= samples; one.microbatch += parts) {
-    if (samples % one.microbatch != 0) continue;
+  for (const std::int64_t microbatch : divisors(samples, samples)) {
+    if (microbatch % parts != 0) continue;
+    one.microbatch = microbatch;
     // There is no room for larger ones either.
     if (room_ && sample(known, one, one.microbatch).largest > *room_) break;
     const Seconds step = of_kernels(known, one);

@@ -1,6 +1,7 @@
 #include "planner/search/set_bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -109,8 +110,13 @@ PlanChoices SetBounds::in_any_bucket(const PlanChoices& choices) const {
 
 // `known`: that it takes so long.
 PlanBound SetBounds::of_sharing(const PlanChoices& choices, Seconds known) {
+  const std::array degrees = {choices.dp, choices.tp, choices.pp, choices.cp};
+  if (degrees != placed_ || !space_.stages_alike()) places_ = space_.node_shares(choices);
+  placed_ = degrees;
   std::optional<Seconds> least;
-  for (const PlanChoices& placed : space_.places(choices)) {
+  PlanChoices placed = choices;
+  for (const auto& place : places_) {
+    placed.place = place;
     const Seconds own = bounds_->of_division(placed);
     least = std::min(least.value_or(own), own);
     if (own <= known) break;

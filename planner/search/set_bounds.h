@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -65,6 +66,9 @@ class SetBounds {
   const Bytes room_;
   std::unique_ptr<Bounds> bounds_;
   std::map<std::int64_t, std::vector<Staging>> stagings_;  // the latest, by stages
+  // Of the latest degrees: work is shared out in many ways.
+  std::array<std::int64_t, 4> placed_ = {};
+  std::vector<SharedList<NodeShare>> places_;
   // Of the latest division: it has many schedules.
   PlanChoices divided_;
   std::vector<StateTransfers> transfers_;

@@ -28,11 +28,13 @@ class SearchSpace {
   std::vector<PlanChoices> splits(const PlanChoices& partial) const;     // SP, etp
   std::vector<PlanChoices> sharings(const PlanChoices& partial) const;   // ep
   std::vector<PlanChoices> places(const PlanChoices& partial) const;     // place
+  // These places.
+  std::vector<SharedList<NodeShare>> node_shares(const PlanChoices& partial) const;
   std::vector<PlanChoices> schedules(const PlanChoices& partial) const;  // with virtual stages
   std::vector<PlanChoices> layerings(const PlanChoices& partial, Bounds& bounds) const;
   // The same of all schedules before anything is known of blocks; with some others.
   std::vector<Staging> stagings(const PlanChoices& partial) const;
-  // Whether these depend on how many stages there are alone.
+  // Whether these depend on how many stages there are alone, and places on degrees.
   bool stages_alike() const { return !target_; }
   std::vector<PlanChoices> recomputes(const PlanChoices& partial) const;  // what is dropped
   // The same with some more layers of every chunk that drop what the next of these does; none: all

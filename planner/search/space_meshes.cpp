@@ -262,6 +262,12 @@ std::vector<PlanChoices> SearchSpace::places(const PlanChoices& partial) const {
   return all;
 }
 
+std::vector<SharedList<NodeShare>> SearchSpace::node_shares(const PlanChoices& partial) const {
+  std::vector<SharedList<NodeShare>> shares;
+  for (const PlanChoices& placed : places(partial)) shares.push_back(placed.place);
+  return shares;
+}
+
 // Devices of tp share each expert's products out; or none of them does, or as many as divide them:
 // then the others have tokens and experts of their own.
 std::vector<PlanChoices> SearchSpace::expert_products(const PlanChoices& divided) const {

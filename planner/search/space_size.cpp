@@ -199,9 +199,13 @@ std::optional<double> SearchSpace::size(const std::stop_token& stop) const {
         {{one.dp, one.tp, one.cp, least}, one.tensor, divisors(one.pp, node), context_of(one)});
     if (other || target_) {
       division->second = 0;
+      const std::vector<SharedList<NodeShare>> alike = node_shares(one);
       for (const PlanChoices& split : splits(one)) {
-        for (const PlanChoices& shared : sharings(split)) {
-          for (const PlanChoices& way : places(shared)) division->second += count_states(way);
+        for (PlanChoices& shared : sharings(split)) {
+          for (const auto& place : target_ ? node_shares(shared) : alike) {
+            shared.place = place;
+            division->second += count_states(shared);
+          }
         }
       }
     }
