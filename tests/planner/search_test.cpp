@@ -278,6 +278,32 @@ TEST_CASE("more devices and fewer pins never make the bound longer than a step t
   }
 }
 
+// A search makes the rest of such plans once.
+TEST_CASE("plans of which the bucket alone differs differ in nothing else") {
+  int compared = 0;
+  for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(cases(40, 1000)); ++seed) {
+    RandomChoices random(seed);
+    const Drawn drawn = draw_bench(random);
+    const Bench bench(drawn.model, drawn.cluster, drawn.software);
+    PlanChoices choices = random.draw(choices_of(bench.setting.defaults, Precision::BF16));
+    const BatchChoice batch{.global_batch = 4 * choices.dp * choices.microbatch,
+                            .sequence = 512,
+                            .precision = Precision::BF16};
+    const auto one = plan_of(choices, batch, bench.setting);
+    choices.bucket = 7_MiB;
+    choices.bucket_per_replica = Bytes();
+    const auto other = plan_of(choices, batch, bench.setting);
+    INFO(fmt::format("seed {}: {}", seed, to_text(choices)));
+    REQUIRE(one.index() == other.index());
+    if (!std::holds_alternative<Plan>(one)) continue;
+    Plan same = std::get<Plan>(one);
+    same.bucket = 7_MiB;
+    CHECK((same == std::get<Plan>(other)));
+    ++compared;
+  }
+  CHECK(compared > 0);
+}
+
 // Of one kind what was simulated needed much more than its bound says.
 TEST_CASE(
     "as long as nothing fits, plans of another kind than those that did not are expected to") {
