@@ -91,14 +91,21 @@ class RunningProgram {
   std::optional<int> code_;
 };
 
+// What the system says of a process; empty where it ends meanwhile, which makes reading fail.
+inline std::string status_of(const std::string& process) {
+  const std::ifstream stream("/proc/" + process + "/stat");
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
 // The processes that a process has started and that still run, in the order of their numbers.
 inline std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
-    std::ifstream stream(entry.path() / "stat");
-    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    const std::string text = status_of(name);
     const auto end = text.rfind(')');  // of the name, which may have any characters
     if (end == std::string::npos) continue;
     std::istringstream rest(text.substr(end + 1));
@@ -111,8 +118,7 @@ inline std::vector<pid_t> children_of(pid_t parent) {
 }
 
 inline bool is_gone(pid_t process) {
-  std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const std::string text = status_of(std::to_string(process));
   const auto end = text.rfind(')');
   return end == std::string::npos || text.substr(end, 3) == ") Z";
 }
