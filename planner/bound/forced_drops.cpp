@@ -192,9 +192,7 @@ std::vector<Bounds::LayerAgain> Bounds::again_in_layers(const PlanChoices& choic
 RecomputeChoice Bounds::forced_drops(const PlanChoices& choices) {
   PlanChoices forced = choices;
   forced.recompute = least_drops(choices);
-  const bool known = std::holds_alternative<BlockBounds>(blocks(forced)) &&
-                     std::holds_alternative<BlockBounds>(other_blocks(forced));
-  return known ? forced.recompute : RecomputeChoice{};
+  return has_blocks(forced) ? forced.recompute : RecomputeChoice{};
 }
 
 // Sets that stand next to each other may be mixed where one of them finds room.

@@ -217,6 +217,11 @@ const std::variant<BlockBounds, Reasons>& Bounds::other_blocks(const PlanChoices
   return blocks(other);
 }
 
+bool Bounds::has_blocks(const PlanChoices& choices) {
+  return std::holds_alternative<BlockBounds>(blocks(choices)) &&
+         std::holds_alternative<BlockBounds>(other_blocks(choices));
+}
+
 std::vector<std::vector<BlockRun>> Bounds::runs_of(const PlanChoices& choices) const {
   const Model& model = setting_.model;
   const std::vector<std::int64_t> of_chunks = layers_of_chunks(choices, layer_count_);

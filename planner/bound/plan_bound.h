@@ -86,6 +86,8 @@ class Bounds {
   const std::variant<BlockBounds, Reasons>& blocks(const PlanChoices& choices);
   const std::variant<BlockBounds, Reasons>& other_blocks(const PlanChoices& choices);
 
+  bool has_blocks(const PlanChoices& choices);  // both
+
   // Of one plan: every choice counts. The choices must have blocks, and be ones that check_choices
   // has nothing against.
   PlanBound of(const PlanChoices& choices);

@@ -68,14 +68,7 @@ PlanChoices LeanSearch::leanest(PlanChoices partial, bool any_zero) const {
       any_zero ? space_.leanest(std::move(partial)) : space_.leanest_optimizer(std::move(partial));
   if (!uses_hosts()) lean.offload_optimizer = optimizer;
   // What is gathered in the largest buckets leaves segments that most finds room in.
-  if (lean.zero < 3) return lean;
-  const std::vector<PlanChoices> buckets = space_.buckets(lean);
-  return buckets.empty() ? lean : *std::ranges::max_element(buckets, {}, bucket_of);
-}
-
-bool LeanSearch::has_blocks(const PlanChoices& choices) {
-  return std::holds_alternative<BlockBounds>(bounds_.blocks(choices)) &&
-         std::holds_alternative<BlockBounds>(bounds_.other_blocks(choices));
+  return lean.zero == 3 ? space_.in_largest_buckets(lean) : lean;
 }
 
 std::int64_t LeanSearch::microbatches(const PlanChoices& choices) const {
@@ -189,7 +182,7 @@ void LeanSearch::decide(const Node& node, Bytes room) {
     case Depth::Played:
       return push_each(node, Depth::Recompute, space_.recomputes(choices));
     case Depth::Recompute:
-      if (!has_blocks(choices)) return;
+      if (!bounds_.has_blocks(choices)) return;
       for (const PlanChoices& one : without_hosts(space_.optimizer_offloads(choices))) {
         for (const PlanChoices& plan : space_.buckets(one)) add_plan(node, plan, room);
       }

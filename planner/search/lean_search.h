@@ -67,7 +67,6 @@ class LeanSearch {
   PlanChoices leanest(PlanChoices partial, bool any_zero) const;
   std::vector<PlanChoices> schedules(const PlanChoices& partial);
   bool uses_hosts() const { return hosts_ != HostsUsed::None; }
-  bool has_blocks(const PlanChoices& choices);
   std::int64_t microbatches(const PlanChoices& choices) const;
   std::vector<PlanChoices> small_microbatches(const PlanChoices& mesh) const;
   bool takes_long(const PlanChoices& choices) const;

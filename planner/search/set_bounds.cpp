@@ -35,7 +35,7 @@ std::variant<PlanBound, Reasons> SetBounds::of(Child& child) {
     plain.recompute = {};
     const auto& blocks = bounds_->blocks(plain);
     if (const auto* reasons = std::get_if<Reasons>(&blocks)) return *reasons;
-    if (depth > Depth::Recompute && !has_blocks(choices)) return Reasons();
+    if (depth > Depth::Recompute && !bounds_->has_blocks(choices)) return Reasons();
   }
   if (depth == Depth::Recompute) return of_recompute(child.choices);
   return bound_of(child);
@@ -93,19 +93,14 @@ const std::vector<Staging>& SetBounds::stagings(const PlanChoices& choices) {
   return entry->second;
 }
 
-PlanChoices SetBounds::in_largest_buckets(const PlanChoices& choices) const {
-  const std::vector<PlanChoices> buckets = space_.buckets(choices);
-  return buckets.empty() ? choices : *std::ranges::max_element(buckets, {}, bucket_of);
-}
-
 // In the largest buckets there is least to transfer.
 StateTransfers SetBounds::state_transfers(const PlanChoices& choices) {
-  return bounds_->state_transfers(in_largest_buckets(choices));
+  return bounds_->state_transfers(space_.in_largest_buckets(choices));
 }
 
 // What is gathered in the largest buckets leaves segments that most finds room in.
 PlanChoices SetBounds::in_any_bucket(const PlanChoices& choices) const {
-  return choices.zero == 3 ? in_largest_buckets(choices) : choices;
+  return choices.zero == 3 ? space_.in_largest_buckets(choices) : choices;
 }
 
 // `known`: that it takes so long.
@@ -165,21 +160,6 @@ PlanBound SetBounds::of_schedule(const PlanChoices& choices) {
   return {std::max(bounds_->step_with(ends), least.value_or(Seconds(0))), Bytes(), Bytes()};
 }
 
-// Of plans whose recomputation is not decided yet the one that needs least. What keeps least stands
-// last.
-SetBounds::Leanest SetBounds::leanest_of(const PlanChoices& choices) {
-  std::vector<PlanChoices> all = space_.recomputes(choices);
-  std::optional<Leanest> least;
-  for (std::size_t i = all.size(); i-- > 0;) {
-    const PlanChoices one = in_any_bucket(all[i]);
-    if (least && bounds_->least_bytes(one) > least->bytes) continue;
-    if (!has_blocks(one)) continue;
-    const Bytes bytes = bounds_->bytes_of(one);
-    if (!least || bytes <= least->bytes) least = {std::move(all[i]), bytes};
-  }
-  return least.value_or(Leanest{choices, Bytes()});
-}
-
 // Before blocks are lowered that recompute.
 PlanBound SetBounds::of_state(const PlanChoices& choices) {
   const PlanChoices lean = space_.leanest_optimizer(choices);
@@ -215,7 +195,7 @@ std::optional<Bytes> SetBounds::lean_bytes(const PlanChoices& choices) {
   const PlanChoices lean = in_any_bucket(space_.leanest_optimizer(choices));
   const Bytes least = bounds_->least_bytes(lean);
   if (least > room_) return least;
-  if (!has_blocks(choices)) return std::nullopt;
+  if (!bounds_->has_blocks(choices)) return std::nullopt;
   return bounds_->bytes_of(lean);
 }
 
@@ -245,17 +225,6 @@ std::variant<PlanBound, Reasons> SetBounds::of_recompute(PlanChoices& choices) {
     bytes = lean_bytes(choices);
   }
   return PlanBound{bounds_->of_any_state(choices), *bytes, Bytes()};
-}
-
-SetBounds::Leanest SetBounds::leanest(const Node& node) {
-  if (node.depth >= Depth::Decided) return {node.choices, node.bound.bytes};
-  if (node.depth == Depth::Recompute) {
-    const PlanChoices one = space_.leanest_optimizer(node.choices);
-    return {one, lean_bytes(one).value_or(node.bound.bytes)};
-  }
-  const bool any_state = node.depth < Depth::Zero;
-  return leanest_of(any_state ? space_.leanest(node.choices)
-                              : space_.leanest_optimizer(node.choices));
 }
 
 }  // namespace meshwright

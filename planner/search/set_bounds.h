@@ -34,12 +34,6 @@ class SetBounds {
   std::variant<PlanBound, Reasons> of(Child& child);
   // Plans that take no longer than any of the set, one for each bucket, the least bound first.
   std::vector<BoundedPlan> bounded_buckets(const PlanChoices& choices);
-  // The plan of the set that needs least, and what it needs at the least.
-  struct Leanest {
-    PlanChoices choices;
-    Bytes bytes;
-  };
-  Leanest leanest(const Node& node);
   Bounds& bounds() const { return *bounds_; }
 
  private:
@@ -47,7 +41,6 @@ class SetBounds {
   PlanBound of_sharing(const PlanChoices& choices, Seconds known);
   PlanBound of_place(const PlanChoices& choices);
   PlanBound of_schedule(const PlanChoices& choices);
-  PlanChoices in_largest_buckets(const PlanChoices& choices) const;
   const std::vector<Staging>& stagings(const PlanChoices& choices);
   StateTransfers state_transfers(const PlanChoices& choices);
   PlanChoices in_any_bucket(const PlanChoices& choices) const;  // for what is needed
@@ -55,11 +48,6 @@ class SetBounds {
   PlanBound of_state(const PlanChoices& choices);
   std::variant<PlanBound, Reasons> of_recompute(PlanChoices& choices);
   std::optional<PlanChoices> first_with_room(const PlanChoices& choices);
-  Leanest leanest_of(const PlanChoices& choices);
-  bool has_blocks(const PlanChoices& choices) {
-    return std::holds_alternative<BlockBounds>(bounds_->blocks(choices)) &&
-           std::holds_alternative<BlockBounds>(bounds_->other_blocks(choices));
-  }
   std::optional<Bytes> lean_bytes(const PlanChoices& choices);
 
   const SearchSpace& space_;

@@ -350,6 +350,11 @@ std::vector<PlanChoices> SearchSpace::buckets(const PlanChoices& partial) const 
                  }));
 }
 
+PlanChoices SearchSpace::in_largest_buckets(const PlanChoices& choices) const {
+  const std::vector<PlanChoices> all = buckets(choices);
+  return all.empty() ? choices : *std::ranges::max_element(all, {}, bucket_of);
+}
+
 PlanChoices SearchSpace::leanest(PlanChoices partial) const {
   int most = 0;
   for (const PlanChoices& state : zeros(partial)) most = std::max(most, state.zero);

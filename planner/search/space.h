@@ -52,6 +52,7 @@ class SearchSpace {
   std::vector<PlanChoices> optimizer_offloads(const PlanChoices& partial) const;
   std::vector<PlanChoices> zeros(const PlanChoices& partial) const;  // zero, shard
   std::vector<PlanChoices> buckets(const PlanChoices& partial) const;
+  PlanChoices in_largest_buckets(const PlanChoices& choices) const;
 
   // The state that takes least memory, for bounds of all of them; and where ZeRO is decided.
   PlanChoices leanest(PlanChoices partial) const;

@@ -243,6 +243,7 @@ TEST_CASE("no plan is faster or smaller than its bound") {
     plain.recompute = {};
     plain.offload_activations = false;
     CHECK(bounds.step_of(plain) <= report.step);
+    if (choices.zero < 3) CHECK(bounds.step_of(plain) * kRounding <= bound.step);
     CHECK(bounds.of_any_state(plain) * kWholeRates <= bound.step);
     check_no_later(bounds.least_ends(plain), *bounds.ends_of(plain));
     check_no_later(bounds.least_ends(choices), *bounds.ends_of(choices));
